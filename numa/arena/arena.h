@@ -35,7 +35,7 @@ struct moiety_host {
     moietyi_atomic_word cancels;
     pthread_mutex_t lock;
     pthread_cond_t
-        growth_left; /* a thread of a growth uses the arena no more */
+        growth_left; /* by its thread, which uses the arena no more */
     /* Under the lock. */
     struct moiety_growth *growths; /* whose handles there are */
     uint32_t reserve_count;        /* that are under way */

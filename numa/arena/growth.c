@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "numa/arena/reserve.h"
+#include "numa/pinned/workers.h"
 #include "pool/base/cancel.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
@@ -135,26 +135,21 @@ static void *growth_run(void *argument)
     return NULL;
 }
 
-/* Handlers of the program's signals run in its own threads. */
+/* On the list before its thread starts, which may be over at once. 0 or an errno. */
 static int growth_start(struct moiety_growth *growth)
-{
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&growth->thread, NULL, growth_run, growth);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
-/* Before the thread starts, which may be over at once. */
-static void growth_link(struct moiety_growth *growth)
 {
     struct moiety_host *host = growth->host;
     pthread_mutex_lock(&host->lock);
     growth->next = host->growths;
     host->growths = growth;
     pthread_mutex_unlock(&host->lock);
+    int error = moietyi_thread_start(&growth->thread, growth_run, growth);
+    if (error) {
+        pthread_mutex_lock(&host->lock);
+        growth_unlink_locked(growth);
+        pthread_mutex_unlock(&host->lock);
+    }
+    return error;
 }
 
 /* Of a thread that has entered the arena. */
@@ -176,16 +171,7 @@ static moiety_status growth_make(struct moiety_host *host, uint64_t size_bytes,
     };
     moietyi_progress_begin(&growth->progress, &host->cancels);
     growth->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = growth->event < 0 ? errno : 0;
-    if (!error) {
-        growth_link(growth);
-        error = growth_start(growth);
-    }
-    if (error && growth->event >= 0) {
-        pthread_mutex_lock(&host->lock);
-        growth_unlink_locked(growth);
-        pthread_mutex_unlock(&host->lock);
-    }
+    int error = growth->event < 0 ? errno : growth_start(growth);
     if (error) {
         growth_free(growth);
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,

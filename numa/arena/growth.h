@@ -8,7 +8,8 @@
 
 #include "numa/arena/arena.h"
 
-/* Cancels all growths of the arena. Takes its lock for an instant. */
+/* Cancels all growths of the arena, and frees those that the program has given up. Takes
+ * its lock for an instant. */
 void moietyi_growths_cancel(struct moiety_host *host);
 /* The same, and waits until no thread of a growth uses the arena: for a piece. */
 void moietyi_growths_end(struct moiety_host *host);

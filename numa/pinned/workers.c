@@ -96,19 +96,25 @@ static uint32_t count_wanted(const struct moietyi_workers *workers,
     return parts < wanted ? (uint32_t)parts : wanted;
 }
 
-/* Signals are for the program's own threads. */
-static void workers_start(struct moietyi_workers *workers, uint32_t wanted)
+int moietyi_thread_start(pthread_t *out, void *(*run)(void *), void *argument)
 {
     sigset_t all;
     sigset_t own;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &own) != 0)
-        return;
-    while (workers->thread_count < wanted &&
-           pthread_create(&workers->threads[workers->thread_count], NULL,
-                          workers_work, workers) == 0)
-        workers->thread_count++;
+    (void)sigfillset(&all);
+    int error = pthread_sigmask(SIG_SETMASK, &all, &own);
+    if (error)
+        return error;
+    error = pthread_create(out, NULL, run, argument);
     (void)pthread_sigmask(SIG_SETMASK, &own, NULL);
+    return error;
+}
+
+static void workers_start(struct moietyi_workers *workers, uint32_t wanted)
+{
+    while (workers->thread_count < wanted &&
+           moietyi_thread_start(&workers->threads[workers->thread_count],
+                                workers_work, workers) == 0)
+        workers->thread_count++;
 }
 
 /* The clock of waits is not the time of day. */

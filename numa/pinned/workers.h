@@ -15,6 +15,10 @@
 
 #define MOIETYI_WORKERS_MAX 64U
 
+/* Starts a thread in which no handler of the program's signals runs. 0 or an errno. */
+MOIETY_MUST_USE int moietyi_thread_start(pthread_t *out, void *(*run)(void *),
+                                         void *argument);
+
 /* Called by the crew's threads with chunks that do not overlap; false stops the
  * workers. */
 typedef bool moietyi_workers_fn(void *job, char *from, size_t size_bytes);
