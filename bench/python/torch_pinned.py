@@ -15,7 +15,7 @@ torch-pinned-pair   ns of a pair by its length, the median of seven batches, and
                     the first pair, which pins
 torch-pinned-bytes  bytes held for each that is asked for, by random lengths: at the
                     end of filling, and the most held by the most asked for while
-                    tensors come and go. What no block has yet of a reserved segment
+                    tensors come and go. Memory of a reserved segment that no block used
                     is not in PyTorch's statistics, and not in these
 
 It takes up to 4 GiB of pinned memory. It says nothing of the work of a program, nor

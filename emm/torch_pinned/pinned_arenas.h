@@ -20,7 +20,7 @@
 namespace moiety_torch
 {
 
-/** What all arenas have. */
+/** Sums over all arenas. */
 struct PinnedTotals {
     int64_t segment_count = 0;
     int64_t bytes = 0;

@@ -310,8 +310,8 @@ def test_an_sdist_stands_alone_and_can_be_edited(project, folder, wheel):
         assert (project / name).is_file()
     venv.create(folder / "editable", with_pip=False)
     python = folder / "editable" / "bin" / "python"
-    # By this environment's pip, as the other one has no setuptools. What the
-    # optimiser makes of the sources, the wheel shows.
+    # By this environment's pip, as the other one lacks setuptools. The wheel's
+    # test optimises.
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
         "--no-build-isolation", "--no-deps", "--prefix", folder / "editable",
         "--editable", project, env={"CFLAGS": "-O0", "CXXFLAGS": "-O0"})

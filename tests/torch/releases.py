@@ -92,7 +92,7 @@ def try_it(torch, libraries, folder):
              runtime, folder / "libmoiety.so.0", driver,
              # One finds functions of libtorch_cpu in the program.
              "-Wl,--export-dynamic",
-             # What a release has of the runtime beyond ours is never called.
+             # A release's functions of the runtime beyond ours are never called.
              "-Wl,--unresolved-symbols=ignore-in-shared-libs",
              *(f"-Wl,-rpath,{one}" for one in (folder, there[0].parent,
                                                driver.parent))]

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What pieces cost: no block crosses the end of one. The most that a pool reserves,
- * beside the most that is live, for blocks that come and go at random, by the length of
- * its pieces; grown by misses, or by a reserve of what is to be live. A
+ * The waste of pieces, as no block crosses the end of one: the most that a pool
+ * reserves, beside the most that is live, for blocks that come and go at random, by the
+ * length of its pieces. It grows by misses, or by a reserve of all that is to be live. A
  * pool with an arena's options over addresses without memory.
  */
 #include <inttypes.h>
