@@ -38,6 +38,7 @@ enum { CUDA_SUCCESS = 0, NON_BLOCKING = 1, CAPTURE_GLOBAL = 0, NO_TIMING = 2 };
     ENTRY(cuEventCreate, cuEventCreate, (moiety_event * out, unsigned flags))  \
     ENTRY(cuEventRecord, cuEventRecord,                                        \
           (moiety_event event, moiety_stream stream))                          \
+    ENTRY(cuEventDestroy, cuEventDestroy_v2, (moiety_event event))             \
     ENTRY(cuMemsetD8Async, cuMemsetD8Async,                                    \
           (moiety_devptr to, unsigned char value, size_t bytes,                \
            moiety_stream stream))                                              \

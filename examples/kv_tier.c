@@ -93,6 +93,26 @@ static bool open_all(moiety_pool *pool, uint64_t tier_bytes)
     return is_good;
 }
 
+/* The streams are at rest: growths and pools end after their last user. */
+static bool close_all(moiety_pool *pool, moiety_growth *growth)
+{
+    bool is_good = did(moiety_growth_destroy(growth), "end of the growth");
+    is_good = did(moiety_free(pool, leaving, out), "free") && is_good;
+    is_good = did(moiety_free(pool, arriving, in), "free") && is_good;
+    for (unsigned i = 0; i < away_count; i++)
+        is_good = driver_did(cuEventDestroy(away[i].left), "end of an event") &&
+                  is_good;
+    is_good =
+        did(moiety_host_destroy(tier, NULL), "end of the tier") && is_good;
+    is_good =
+        did(moiety_pool_destroy(pool, NULL), "end of the pool") && is_good;
+    is_good = driver_did(cuStreamDestroy(out), "destroy") && is_good;
+    is_good = driver_did(cuStreamDestroy(in), "destroy") && is_good;
+    free(away);
+    driver_close();
+    return is_good;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t tier_bytes = strtoull(argc > 1 ? argv[1] : "64", NULL, 10) << 20;
@@ -100,20 +120,14 @@ int main(int argc, char **argv)
         return 2;
     moiety_pool *pool = NULL;
     moiety_growth *growth = NULL;
-    bool is_good = driver_open() &&
-                   did(moiety_pool_create(NULL, &pool), "pool") &&
-                   open_all(pool, tier_bytes) &&
-                   did(moiety_host_reserve_async(tier, tier_bytes, 0, &growth),
-                       "reserve") &&
-                   swap(4 * away_count) &&
+    if (!driver_open() || !did(moiety_pool_create(NULL, &pool), "pool") ||
+        !open_all(pool, tier_bytes) ||
+        !did(moiety_host_reserve_async(tier, tier_bytes, 0, &growth),
+             "reserve"))
+        return 1;
+    bool is_good = swap(4 * away_count) &&
                    did(moiety_growth_wait(growth, 600000), "growth");
     fprintf(stderr, "%llu MiB were pinned beside it\n",
             (unsigned long long)moiety_growth_ready_bytes(growth) >> 20);
-    is_good =
-        did(moiety_growth_destroy(growth), "end of the growth") && is_good;
-    is_good =
-        did(moiety_host_destroy(tier, NULL), "end of the tier") && is_good;
-    return did(moiety_pool_destroy(pool, NULL), "end of the pool") && is_good
-               ? 0
-               : 1;
+    return close_all(pool, growth) && is_good ? 0 : 1;
 }
