@@ -23,13 +23,12 @@ static int py_memory_ask(void *user)
     struct native_wait *wait = user;
     if (wait->has_failed || native_is_over())
         return wait->has_failed;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    native_told_begin();
+    struct native_told told;
+    native_told_begin(&told);
     wait->has_failed = PyErr_CheckSignals() != 0;
     if (wait->has_failed)
         wait->error = native_error_keep();
-    native_told_end();
-    PyGILState_Release(gil);
+    native_told_end(&told);
     return wait->has_failed;
 }
 

@@ -419,13 +419,18 @@ bool native_is_over(void);
 int native_watch_exit(PyObject *module);
 
 /* postpone.c: frees that a thread puts off. */
-/* Around a function that is told of segments. */
-void native_told_begin(void);
-void native_told_end(void);
+/* Around a function that the library calls in the middle of a call: takes the GIL, and
+ * gives it back. */
+struct native_told {
+    PyGILState_STATE gil;
+    bool is_foreign; /* the thread is not Python's, and may never call us */
+};
+void native_told_begin(struct native_told *told);
+void native_told_end(const struct native_told *told);
 /* Whether the thread runs one: then it frees later. */
 bool native_is_told(void);
 /* `finish` is called with the object when the thread runs none and leaves a call
- * on a pool. */
+ * on a pool; for a thread that is not Python's, any other thread does. */
 void native_postpone(struct native_postponed *entry, void *object,
                      void (*finish)(void *object));
 void native_do_postponed(void);

@@ -472,52 +472,6 @@ static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
     return native_leave_with(self, status);
 }
 
-static int py_pool_append(PyObject *list, const moiety_segment_info *info)
-{
-    PyObject *made = native_segment_of(info);
-    int failed = made ? PyList_Append(list, made) : -1;
-    Py_XDECREF(made);
-    return failed;
-}
-
-/* The one behind `info`. It waits for a thread that grows the pool, and is in the
- * driver, or in a function that is told of segments and wants the GIL. */
-static moiety_status py_pool_next_segment(moiety_pool *pool,
-                                          moiety_segment_info *info)
-{
-    moiety_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = moiety_segment_find(pool, info->address + info->size_bytes, info);
-    Py_END_ALLOW_THREADS;
-    return status;
-}
-
-static PyObject *py_pool_segments_of(PyObject *self, moiety_pool *pool)
-{
-    PyObject *list = PyList_New(0);
-    moiety_segment_info info = {.struct_size = sizeof info};
-    moiety_status status = MOIETY_OK;
-    while (list && (status = py_pool_next_segment(pool, &info)) == MOIETY_OK)
-        if (py_pool_append(list, &info))
-            Py_CLEAR(list);
-    if (!list || status == MOIETY_E_FOREIGN)
-        return list;
-    Py_DECREF(list);
-    return native_refuse(native_state_of(self), NULL, status);
-}
-
-static PyObject *pool_segments(PyObject *self, PyObject *none)
-{
-    (void)none;
-    struct native_space *space = (struct native_space *)self;
-    moiety_pool *pool = native_enter(space);
-    if (!pool)
-        return NULL;
-    PyObject *list = py_pool_segments_of(self, pool);
-    native_leave(space);
-    return list;
-}
-
 static PyObject *pool_tenant(PyObject *self, PyObject *arguments,
                              PyObject *names)
 {
@@ -648,22 +602,6 @@ static PyMethodDef methods[] = {
      "--\n"
      "\n"
      "Reserves memory until `nbytes` are reserved, in use or not."},
-    {"segments", pool_segments, METH_NOARGS,
-     "segments($self)\n"
-     "--\n"
-     "\n"
-     "Returns the pieces of memory that a transport can register, in the order "
-     "of their addresses. Each is a dictionary: id, address, nbytes, "
-     "hold_count, device, is_mapped."},
-    {"hold", NATIVE_METHOD(native_hold), METH_VARARGS | METH_KEYWORDS,
-     "hold($self, address, nbytes=None)\n"
-     "--\n"
-     "\n"
-     "Keeps the segments of a range in place, and returns a Hold: they neither "
-     "move nor return to the driver.\n"
-     "\n"
-     "`address` is a Block or an address; `nbytes` is 1 if it is None. Use it "
-     "as a with-block, or call release() of the Hold. Holds are counted."},
     {"capture_scope", native_capture_scope, METH_O,
      "capture_scope($self, stream, /)\n"
      "--\n"
@@ -674,30 +612,6 @@ static PyMethodDef methods[] = {
      "Memory that the capture allocates stays reserved until release() of the "
      "scope, so that the graph can be launched again. Use it as a with-block "
      "around the capture."},
-    {"watch_segments", NATIVE_METHOD(native_watch_segments),
-     METH_VARARGS | METH_KEYWORDS,
-     "watch_segments($self, added=None, releasing=None)\n"
-     "--\n"
-     "\n"
-     "Calls functions when segments come and go, for programs that register a "
-     "pool's memory (RDMA, UCX, NIXL). Returns a SegmentWatch.\n"
-     "\n"
-     "The function `added` is called for each segment that exists, before this "
-     "method "
-     "returns. Later it is called for each new segment, before a block is in "
-     "it. "
-     "The function `releasing` is called before a segment goes, when no block "
-     "is in it. A segment is a dictionary, as in segments().\n"
-     "\n"
-     "The thread that grows or trims the pool runs the functions, one at a "
-     "time. They must not wait for a thread that is in a call of the pool. In "
-     "them, calls on the pool raise ReentrantError, except frees, which are "
-     "done "
-     "later. Exceptions go to sys.unraisablehook().\n"
-     "\n"
-     "The pool keeps the functions until close() of the watch or the pool. "
-     "Raises TypeError without a function, and UnsupportedError for a "
-     "pass-through pool."},
     {"add_peer", pool_add_peer, METH_O,
      "add_peer($self, device, /)\n"
      "--\n"

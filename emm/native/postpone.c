@@ -7,8 +7,12 @@
  * They are done when the thread leaves the call. Other pools' frees wait too: they
  * may want what another thread has that runs such a function itself.
  *
- * The list is the thread's own: no other thread waits in its stead.
+ * The list is the thread's own: no other thread waits in its stead. But a thread that
+ * is not Python's, such as one of a growth, calls nothing of ours that it could leave:
+ * any thread that is Python's does what it put off.
  */
+#include <stdatomic.h>
+
 #include "emm/native/native.h"
 
 struct postponed_list {
@@ -21,14 +25,65 @@ struct postponed_list {
 static _Thread_local struct postponed_list own
     __attribute__((tls_model("initial-exec")));
 
-void native_told_begin(void)
+/* What foreign threads left. */
+static struct {
+    struct native_mutex mutex;
+    /* Edge: none; relaxed, advice to those who do not have the mutex. */
+    _Atomic(struct native_postponed *) first;
+    struct native_postponed *last;
+} left;
+
+/* The main thread looks soon, if no other does. */
+static int look_at_what_is_left(void *none)
 {
+    (void)none;
+    native_do_postponed();
+    return 0;
+}
+
+static void leave_to_others(void)
+{
+    native_mutex_lock(&left.mutex);
+    /* relaxed: the mutex orders them. */
+    if (atomic_load_explicit(&left.first, memory_order_relaxed))
+        left.last->next = own.first;
+    else
+        /* relaxed: as above. */
+        atomic_store_explicit(&left.first, own.first, memory_order_relaxed);
+    left.last = own.last;
+    native_mutex_unlock(&left.mutex);
+    own.first = NULL;
+    (void)Py_AddPendingCall(look_at_what_is_left, NULL);
+}
+
+static struct native_postponed *take_what_is_left(void)
+{
+    /* relaxed: advice; who misses it now takes it later. */
+    if (!atomic_load_explicit(&left.first, memory_order_relaxed))
+        return NULL;
+    native_mutex_lock(&left.mutex);
+    /* relaxed: the mutex orders them. */
+    struct native_postponed *first =
+        atomic_load_explicit(&left.first, memory_order_relaxed);
+    /* relaxed: as above. */
+    atomic_store_explicit(&left.first, NULL, memory_order_relaxed);
+    native_mutex_unlock(&left.mutex);
+    return first;
+}
+
+void native_told_begin(struct native_told *told)
+{
+    told->is_foreign = !PyGILState_GetThisThreadState();
+    told->gil = PyGILState_Ensure();
     own.told_depth++;
 }
 
-void native_told_end(void)
+void native_told_end(const struct native_told *told)
 {
     own.told_depth--;
+    if (told->is_foreign && own.first)
+        leave_to_others();
+    PyGILState_Release(told->gil);
 }
 
 bool native_is_told(void)
@@ -50,10 +105,16 @@ void native_postpone(struct native_postponed *entry, void *object,
 
 void native_do_postponed(void)
 {
-    if (!own.first || own.told_depth || own.is_draining)
+    if (own.told_depth || own.is_draining)
         return;
+    struct native_postponed *theirs = take_what_is_left();
     /* A free may trim, and so postpone another one, for this loop. */
     own.is_draining = true;
+    while (theirs) {
+        struct native_postponed *entry = theirs;
+        theirs = entry->next;
+        entry->finish(entry->object);
+    }
     while (own.first) {
         struct native_postponed *entry = own.first;
         own.first = entry->next;

@@ -134,9 +134,10 @@ static PyType_Slot hold_slots[] = {
     {Py_tp_dealloc, hold_dealloc},
     {Py_tp_methods, hold_methods},
     {Py_tp_getset, hold_properties},
-    {Py_tp_doc, "Segments of a Pool that stay in place. Pool.hold() makes it.\n"
-                "\nThe hold lasts until release() or the end of the "
-                "with-block, also if the object is dropped."},
+    {Py_tp_doc,
+     "Segments that stay in place. hold() of a Pool or HostArena makes it.\n"
+     "\nThe hold lasts until release() or the end of the "
+     "with-block, also if the object is dropped."},
     {0, NULL},
 };
 

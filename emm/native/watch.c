@@ -44,14 +44,13 @@ static void py_watch_tell(struct native_watch *watch, PyObject *const *function,
     /* An interpreter that ends lets no thread have the GIL any more. */
     if (native_is_over())
         return;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    native_told_begin();
+    struct native_told told;
+    native_told_begin(&told);
     PyObject *found =
         native_is_over() ? NULL : py_watch_function(watch, function);
     if (found)
         py_watch_call(found, info);
-    native_told_end();
-    PyGILState_Release(gil);
+    native_told_end(&told);
 }
 
 static void watch_tell_added(void *user, const moiety_segment_info *info)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * SegmentWatch, what Pool.watch_segments() makes: how one begins, and close().
+ * SegmentWatch, which watch_segments() makes: how one begins, and close().
  */
 #include "emm/native/native.h"
 #include "moiety/segment.h"
@@ -184,8 +184,8 @@ static PyType_Slot slots[] = {
     {Py_tp_clear, watch_clear},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc, "Functions that are called when segments of a Pool come and "
-                "go. Pool.watch_segments() makes it."},
+    {Py_tp_doc, "Functions that are called when segments come and go. "
+                "watch_segments() of a Pool or HostArena makes it."},
     {0, NULL},
 };
 

@@ -5,6 +5,7 @@ import asyncio
 import fcntl
 import os
 import select
+import threading
 
 import moiety
 import pytest
@@ -48,6 +49,36 @@ def test_it_goes_on_until_its_turn(patient, turn):
     turn()
     growth.wait(600)
     assert patient.stats().host.pinned_bytes == 8 * MIB
+
+
+def test_a_block_that_a_watcher_drops_in_the_growth_is_freed(arena):
+    blocks = [arena.alloc(4096)]
+
+    def added(_):
+        if threading.current_thread() is not threading.main_thread():
+            blocks.clear()
+
+    with arena.watch_segments(added):
+        arena.reserve_async(8 * MIB).wait()
+    arena.stats()
+    assert not blocks
+    assert arena.stats().allocation_freed == 1
+
+
+def test_a_watcher_in_the_growth_holds_up_no_other_call():
+    for _ in range(20):
+        told = []
+        with moiety.HostArena(max_block_bytes=2 * MIB, stall_ms=1) as arena:
+            with arena.watch_segments(lambda one: told.append(one["nbytes"])):
+                growth = arena.reserve_async(16 * MIB)
+                while not growth.is_over:
+                    arena.alloc(4096).free()
+                    arena.stats()
+                    arena.report()
+                    arena.segments()
+                    arena.set_limit(64 * MIB)
+                growth.wait()
+                assert sum(told) == arena.total_bytes >= 16 * MIB
 
 
 def test_coroutines_wait_for_several(arena):
