@@ -151,9 +151,7 @@ bool PinnedAllocator::record_event(void *data, void *context,
 {
     if (!is_ours(data))
         return before_->record_event(data, context, stream);
-    const bool captures = is_capturing(
-        c10::cuda::CUDAStream(c10::cuda::CUDAStream::UNCHECKED, stream)
-            .stream());
+    const bool captures = is_capturing(stream);
     std::lock_guard<std::mutex> guard(lock_);
     Block *block = find_locked(data);
     if (!block)

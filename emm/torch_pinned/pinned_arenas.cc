@@ -52,7 +52,7 @@ void refuse_child(moiety_status status)
 moiety_host *PinnedArenas::of_current_device()
 {
     const int device = c10::cuda::current_device();
-    /* Edge pinned_arena, with make_locked(). */
+    /* Edge pinned_arena, with publish(). */
     moiety_host *arena = arenas_[device].load(std::memory_order_acquire);
     if (arena)
         return arena;
@@ -61,39 +61,52 @@ moiety_host *PinnedArenas::of_current_device()
     return make(ready ? *ready : device);
 }
 
+/* Without the lock while the library works, which may call the program. Two threads
+ * may make one each: publish() keeps one of them. */
 moiety_host *PinnedArenas::make(int device)
 {
-    std::string why;
-    {
-        std::lock_guard<std::mutex> guard(lock_);
-        /* Relaxed: the lock orders makers. */
-        moiety_host *arena = arenas_[device].load(std::memory_order_relaxed);
-        if (!arena && !(refused_ & bit_of(device)))
-            arena = make_locked(device, &why);
-        if (arena || why.empty())
-            return arena;
-    }
-    /* A warning may wait for the interpreter: without the lock. */
-    TORCH_WARN("Moiety: PyTorch's own allocator provides pinned memory near "
-               "device ",
-               device, ": ", why);
-    return nullptr;
-}
-
-moiety_host *PinnedArenas::make_locked(int device, std::string *out_why)
-{
+    if (is_refused(device))
+        return nullptr;
     moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     options.device = device;
     options.thread_cache_bytes = kThreadCacheBytes;
-    moiety_host *arena = nullptr;
-    moiety_status status = moiety_host_create(&options, &arena);
+    moiety_host *made = nullptr;
+    moiety_status status = moiety_host_create(&options, &made);
     if (status != MOIETY_OK) {
         refuse_child(status);
-        *out_why = moiety_last_error_message();
-        refused_ |= bit_of(device);
+        refuse(device, moiety_last_error_message());
         return nullptr;
     }
-    arena = join_locked(arena);
+    moiety_host *arena = publish(device, made);
+    if (arena != made)
+        ignore(moiety_host_destroy(made, nullptr));
+    return arena;
+}
+
+bool PinnedArenas::is_refused(int device)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    return refused_ & bit_of(device);
+}
+
+void PinnedArenas::refuse(int device, const std::string &why)
+{
+    {
+        std::lock_guard<std::mutex> guard(lock_);
+        if (refused_ & bit_of(device))
+            return;
+        refused_ |= bit_of(device);
+    }
+    TORCH_WARN("Moiety: PyTorch's own allocator provides pinned memory near "
+               "device ",
+               device, ": ", why);
+}
+
+/* The device's arena from now on. */
+moiety_host *PinnedArenas::publish(int device, moiety_host *made)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    moiety_host *arena = join_locked(made);
     /* Edge pinned_arena, with of_current_device(). */
     arenas_[device].store(arena, std::memory_order_release);
     return arena;
@@ -103,10 +116,8 @@ moiety_host *PinnedArenas::make_locked(int device, std::string *out_why)
 moiety_host *PinnedArenas::join_locked(moiety_host *made)
 {
     for (moiety_host *one : all_) {
-        if (are_of_the_same_nodes(one, made)) {
-            ignore(moiety_host_destroy(made, nullptr));
+        if (are_of_the_same_nodes(one, made))
             return one;
-        }
     }
     all_.push_back(made);
     return made;

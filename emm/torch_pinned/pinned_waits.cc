@@ -72,14 +72,28 @@ class Relaxed
     bool is_set_;
 };
 
-} // namespace
+cudaStream_t handle_of(const c10::Stream &stream)
+{
+    return c10::cuda::CUDAStream(c10::cuda::CUDAStream::UNCHECKED, stream)
+        .stream();
+}
 
-bool is_capturing(cudaStream_t stream)
+/* Of a stream of the current device. */
+bool is_capturing_here(cudaStream_t stream)
 {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(stream, &status);
     return is_good(error) ? status != cudaStreamCaptureStatusNone
                           : error == cudaErrorStreamCaptureImplicit;
+}
+
+} // namespace
+
+bool is_capturing(const c10::Stream &stream)
+{
+    /* The default stream is that of the current device. */
+    OnDevice device(stream.device_index());
+    return device.is_there() && is_capturing_here(handle_of(stream));
 }
 
 void free_pinned(moiety_host *arena, void *block, moiety_stream stream)
@@ -119,10 +133,8 @@ bool PinnedWaits::record(PinnedUse &use)
     Relaxed relaxed;
     if (!device.is_there())
         return false;
-    const cudaStream_t stream =
-        c10::cuda::CUDAStream(c10::cuda::CUDAStream::UNCHECKED, use.stream)
-            .stream();
-    if (is_capturing(stream))
+    const cudaStream_t stream = handle_of(use.stream);
+    if (is_capturing_here(stream))
         return true;
     use.event = take_event(use.stream.device_index());
     if (!use.event)

@@ -68,9 +68,8 @@ class PinnedWaits
     std::unordered_map<c10::DeviceIndex, std::vector<cudaEvent_t>> events_;
 };
 
-/** Whether the stream captures, or is the legacy stream and another one does. Its
- *  device is current. */
-bool is_capturing(cudaStream_t stream);
+/** Whether the stream captures, or is a legacy stream while another one captures. */
+bool is_capturing(const c10::Stream &stream);
 
 /** Frees a block; a failure is a warning. */
 void free_pinned(moiety_host *arena, void *block, moiety_stream stream);
