@@ -14,6 +14,7 @@ struct wishes {
     PyObject *place;
     int is_strict;
     int is_write_combined;
+    int is_by_driver;
     int is_read_only;
     const char *huge;
 };
@@ -144,6 +145,7 @@ static void py_arena_set_flags(struct wishes *wishes)
     uint32_t *flags = &wishes->options.flags;
     *flags |= wishes->is_strict ? MOIETY_HOST_STRICT : 0;
     *flags |= wishes->is_write_combined ? MOIETY_HOST_WRITE_COMBINED : 0;
+    *flags |= wishes->is_by_driver ? MOIETY_HOST_BY_DRIVER : 0;
     *flags |= wishes->is_read_only ? MOIETY_HOST_READ_ONLY : 0;
 }
 
@@ -165,6 +167,7 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                            "write_combined",
                            "read_only",
                            "huge",
+                           "by_driver",
                            NULL};
     moiety_host_options *options = &wishes->options;
     struct native_setting limit = {"limit", &options->limit_bytes, 0};
@@ -178,14 +181,15 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                                        &options->max_block_bytes, 0};
     uint64_t context = 0;
     if (!native_parse(
-            arguments, names, "|O&$O&OO&O&O&O&O&O&O&O&ppps:HostArena", keys,
+            arguments, names, "|O&$O&OO&O&O&O&O&O&O&O&pppsp:HostArena", keys,
             native_device_from, &options->device, native_context_from, &context,
             &wishes->place, native_setting_from, &limit, native_setting_from,
             &first, native_setting_from, &largest, native_setting_from,
             &thread_cache, native_u32_from, &options->touch_threads,
             native_wait_from, &options->wait_ms, native_setting_from,
             &max_block, native_u32_from, &options->stall_ms, &wishes->is_strict,
-            &wishes->is_write_combined, &wishes->is_read_only, &wishes->huge))
+            &wishes->is_write_combined, &wishes->is_read_only, &wishes->huge,
+            &wishes->is_by_driver))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
     py_arena_set_flags(wishes);
@@ -235,8 +239,8 @@ static void report_progress(void *user_data, uint64_t done_bytes,
     /* An interpreter that ends lets no thread have the GIL any more. */
     if (native_is_over())
         return;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    native_told_begin();
+    struct native_told told;
+    native_told_begin(&told);
     if (!progress->wait.has_failed) {
         PyObject *result = PyObject_CallFunction(
             progress->function, "KK", (unsigned long long)done_bytes,
@@ -245,8 +249,7 @@ static void report_progress(void *user_data, uint64_t done_bytes,
             native_wait_fail(&progress->wait);
         Py_XDECREF(result);
     }
-    native_told_end();
-    PyGILState_Release(gil);
+    native_told_end(&told);
 }
 
 static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
@@ -637,7 +640,7 @@ static PyType_Slot slots[] = {
      "first_segment_bytes=..., largest_segment_bytes=..., "
      "thread_cache_bytes=..., touch_threads=..., wait_ms=..., "
      "max_block_bytes=..., stall_ms=..., strict=False, "
-     "write_combined=False, read_only=False, huge='')\n"
+     "write_combined=False, read_only=False, huge='', by_driver=False)\n"
      "--\n"
      "\n"
      "Pinned host memory on chosen NUMA nodes.\n"

@@ -346,6 +346,7 @@ static const struct {
      "make the pool with auto_scope=True"},
     {"WRITE_COMBINED", "write_combined"},
     {"READ_ONLY", "read_only"},
+    {"BY_DRIVER", "by_driver"},
     {"HUGE_2MIB", "huge='2M'"},
     {"HUGE_1GIB", "huge='1G'"},
     {"thread_count is", "threads is"},

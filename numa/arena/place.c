@@ -17,7 +17,8 @@
 
 static const uint32_t known_flags =
     MOIETY_HOST_STRICT | MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_READ_ONLY |
-    MOIETY_HOST_HUGE_2MIB | MOIETY_HOST_HUGE_1GIB | MOIETY_HOST_REPORT_LEAKS;
+    MOIETY_HOST_HUGE_2MIB | MOIETY_HOST_HUGE_1GIB | MOIETY_HOST_REPORT_LEAKS |
+    MOIETY_HOST_BY_DRIVER;
 
 /* Two that exclude each other, and why. */
 static const struct {
@@ -33,6 +34,12 @@ static const struct {
      "WRITE_COMBINED and HUGE_1GIB", "the driver chooses the pages"},
     {MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_READ_ONLY,
      "WRITE_COMBINED and READ_ONLY",
+     "only memory that is registered can be read-only"},
+    {MOIETY_HOST_BY_DRIVER | MOIETY_HOST_HUGE_2MIB, "BY_DRIVER and HUGE_2MIB",
+     "the driver chooses the pages"},
+    {MOIETY_HOST_BY_DRIVER | MOIETY_HOST_HUGE_1GIB, "BY_DRIVER and HUGE_1GIB",
+     "the driver chooses the pages"},
+    {MOIETY_HOST_BY_DRIVER | MOIETY_HOST_READ_ONLY, "BY_DRIVER and READ_ONLY",
      "only memory that is registered can be read-only"},
 };
 

@@ -30,9 +30,11 @@ static moiety_status try_pages(const struct moietyi_pin_request *request,
     if (!moietyi_pages_are_set_aside(region->pages))
         status =
             moietyi_headroom_check(place, region->size_bytes, place->is_strict);
-    if (status == MOIETY_OK)
+    if (status == MOIETY_OK) {
+        region->is_asked_for = true;
         status = moietyi_prefault(region, place, request->thread_max,
                                   request->progress);
+    }
     moietyi_end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
     if (status != MOIETY_OK)
         moietyi_unmap(region);
@@ -118,6 +120,7 @@ static moiety_status allocate_bound(const struct moietyi_pin_request *request,
     if (status != MOIETY_OK)
         moietyi_fall_back(region, MOIETY_HOST_FELL_TO_UNBOUND);
     moietyi_end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
+    region->is_asked_for = true;
     status = moietyi_allocate_pinned(
         request->own_context, region,
         (request->flags & MOIETY_HOST_WRITE_COMBINED) != 0);

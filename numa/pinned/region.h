@@ -48,7 +48,8 @@ struct moietyi_region {
     void *base;
     size_t size_bytes;
     moiety_devptr device_address; /* of `base`, once pinned */
-    bool is_pinned;               /* the driver has it */
+    bool is_asked_for; /* the kernel or the driver was, for its pages */
+    bool is_pinned;    /* the driver has it */
     enum moietyi_pages pages;
     uint32_t fallbacks;    /* MOIETY_HOST_FELL_ bits */
     uint32_t thread_count; /* most that touched it at once */

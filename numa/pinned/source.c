@@ -15,6 +15,7 @@
 #include "numa/pinned/map.h"
 #include "numa/pinned/pin_region.h"
 #include "numa/pinned/register.h"
+#include "numa/pinned/shortage.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
@@ -64,6 +65,7 @@ struct moietyi_pinned {
     struct recent recent[RECENT_COUNT];
     unsigned recent_next;
     struct record *refused; /* the pool never had them, the driver keeps them */
+    struct moietyi_shortage shortage;
     bool is_for_children;
     moiety_host_stats stats;
     char reason[MOIETYI_REASON_BYTES];
@@ -218,6 +220,7 @@ static void source_publish(struct moietyi_pinned *pinned, struct record *record,
         open_to_children(region);
     live_add(&pinned->live, record);
     count(stats, region, 1);
+    moietyi_shortage_forget(&pinned->shortage, size_bytes);
     source_note_time(pinned, region);
     for (int i = 0; i < MOIETY_HOST_STAGE_COUNT; i++)
         stats->stage_ns[i] += region->stage_ns[i];
@@ -332,12 +335,45 @@ static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
     bool is_refused =
         (pinned->stats.fallbacks & MOIETY_HOST_FELL_TO_DRIVER) != 0;
     pthread_mutex_unlock(&pinned->lock);
-    if (is_refused || flags & MOIETY_HOST_WRITE_COMBINED)
+    if (is_refused ||
+        flags & (MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_BY_DRIVER))
         return MOIETYI_PAGES_DRIVER;
     if (flags & MOIETY_HOST_HUGE_1GIB)
         return MOIETYI_PAGES_1GIB;
     return flags & MOIETY_HOST_HUGE_2MIB ? MOIETYI_PAGES_2MIB
                                          : MOIETYI_PAGES_TRANSPARENT;
+}
+
+static void source_note_shortage(struct moietyi_pinned *pinned,
+                                 const struct moietyi_region *region)
+{
+    pthread_mutex_lock(&pinned->lock);
+    moietyi_shortage_note(&pinned->shortage, region->size_bytes);
+    pthread_mutex_unlock(&pinned->lock);
+}
+
+/* Memory was given back: there is some again. */
+static void source_end_shortage(struct moietyi_pinned *pinned)
+{
+    pthread_mutex_lock(&pinned->lock);
+    moietyi_shortage_forget(&pinned->shortage, UINT64_MAX);
+    pthread_mutex_unlock(&pinned->lock);
+}
+
+/* A reserve was asked for, and asks. */
+static moiety_status source_check_shortage(struct moietyi_pinned *pinned,
+                                           size_t size_bytes)
+{
+    char reason[MOIETYI_REASON_BYTES] = "";
+    pthread_mutex_lock(&pinned->lock);
+    bool is_refused = !reserve_of(pinned) &&
+                      moietyi_shortage_covers(&pinned->shortage, size_bytes);
+    if (is_refused)
+        memcpy(reason, pinned->shortage.reason, sizeof(reason));
+    pthread_mutex_unlock(&pinned->lock);
+    return is_refused ? moietyi_fail(MOIETY_E_NO_PINNED_MEMORY,
+                                     "a moment ago: %s", reason)
+                      : MOIETY_OK;
 }
 
 static moiety_status source_refuse_record(void)
@@ -356,6 +392,8 @@ static moiety_status source_fill(struct moietyi_pinned *pinned,
     if (!reserve)
         moietyi_progress_begin(&alone, pinned->cancels);
     moiety_status status = source_make(pinned, &record->region, progress);
+    if (status == MOIETY_E_NO_PINNED_MEMORY && record->region.is_asked_for)
+        source_note_shortage(pinned, &record->region);
     if (status != MOIETY_OK) {
         live_drop_place(pinned);
         source_abandon(pinned, record);
@@ -371,6 +409,9 @@ static moiety_status source_reserve(void *context, size_t size_bytes,
                                     moiety_devptr *out)
 {
     struct moietyi_pinned *pinned = context;
+    moiety_status status = source_check_shortage(pinned, size_bytes);
+    if (status != MOIETY_OK)
+        return status;
     retry_refused(pinned);
     struct record *record = calloc(1, sizeof(*record));
     if (!record)
@@ -410,6 +451,7 @@ static moiety_status source_release(void *context, moiety_devptr address,
         moietyi_unregister(pinned->own_context, &record->region);
     if (source_is_gone(status)) {
         live_drop_place(pinned);
+        source_end_shortage(pinned);
         free(record);
         return status;
     }

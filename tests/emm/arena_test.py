@@ -211,6 +211,7 @@ def test_dlpack_is_of_pinned_memory(arena):
     ({"place": "interleave:255"}, moiety.Error),
     ({"limit": "8 GiB"}, ValueError), ({"limit": 1.5}, TypeError),
     ({"write_combined": True, "read_only": True}, moiety.Error),
+    ({"by_driver": True, "read_only": True}, moiety.Error),
     ({"touch_threads": 65}, moiety.Error),
     ({"device": 99}, moiety.Error),
 ])
@@ -223,11 +224,30 @@ def test_options_that_are_none(options, error):
     {"place": "caller"}, {"place": [0]}, {"place": 0},
     {"place": "nearest"},
     {"place": "interleave:0"}, {"write_combined": True},
+    {"by_driver": True},
     {"read_only": True}, {"limit": 64 * MIB},
     {"limit": "64MiB"}, {"limit": None}])
 def test_options_that_work(options):
     with moiety.HostArena(**options) as arena:
         np.asarray(arena.alloc(4096))[:] = 1
+
+
+def test_segments_for_a_transport(arena):
+    told = []
+    with arena.watch_segments(lambda one: told.append(one["id"])):
+        arena.reserve(8 * MIB)
+        segments = arena.segments()
+        assert told == [one["id"] for one in segments]
+        assert sum(one["nbytes"] for one in segments) == 8 * MIB
+    block = arena.alloc(4096)
+    with arena.hold(block):
+        assert arena.trim() < 8 * MIB
+        assert sum(one["hold_count"] for one in arena.segments()) == 1
+        block.free()
+        arena.trim()
+        assert len(arena.segments()) == 1
+    arena.trim()
+    assert not arena.segments()
 
 
 def test_limit_is_out_of_pinned_memory():

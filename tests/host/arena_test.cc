@@ -128,6 +128,7 @@ TEST_F(HostArena, PassesOnWhyItCannotGrow)
     EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
               moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &address));
     (void)failing_steps_disarm();
+    EXPECT_OK(moiety_host_reserve(arena, 2 * kMiB, 0, nullptr, nullptr));
     arena.Free(arena.Alloc(1));
 }
 
@@ -238,7 +239,8 @@ TEST_F(HostArena, MakesEachKind)
 {
     for (uint32_t flags :
          {unsigned{MOIETY_HOST_WRITE_COMBINED}, unsigned{MOIETY_HOST_READ_ONLY},
-          unsigned{MOIETY_HOST_HUGE_2MIB}}) {
+          unsigned{MOIETY_HOST_HUGE_2MIB}, unsigned{MOIETY_HOST_BY_DRIVER},
+          unsigned{MOIETY_HOST_BY_DRIVER | MOIETY_HOST_WRITE_COMBINED}}) {
         moiety_host_options options = Tight();
         options.flags = flags;
         Arena arena(options);
@@ -303,6 +305,12 @@ TEST_F(HostArena, NamesWhatIsWrongWithItsOptions)
     ExpectRefused(options, "WRITE_COMBINED and HUGE_2MIB");
     options.flags = MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_READ_ONLY;
     ExpectRefused(options, "WRITE_COMBINED and READ_ONLY");
+    options.flags = MOIETY_HOST_BY_DRIVER | MOIETY_HOST_HUGE_1GIB;
+    ExpectRefused(options, "BY_DRIVER and HUGE_1GIB");
+    options.flags = MOIETY_HOST_BY_DRIVER | MOIETY_HOST_HUGE_2MIB;
+    ExpectRefused(options, "BY_DRIVER and HUGE_2MIB");
+    options.flags = MOIETY_HOST_BY_DRIVER | MOIETY_HOST_READ_ONLY;
+    ExpectRefused(options, "BY_DRIVER and READ_ONLY");
     options.flags = UINT32_C(1) << 31;
     ExpectRefused(options, "0x80000000");
     options = HostDefaults();

@@ -90,6 +90,20 @@ TEST_F(PinnedSource, LetsTheDriverAllocateWhatIsWriteCombined)
     EXPECT_OK(pinned.Release(address, kBytes));
 }
 
+TEST_F(PinnedSource, LetsTheDriverAllocateWhatItIsAskedTo)
+{
+    Pinned pinned(MOIETY_HOST_BY_DRIVER | MOIETY_HOST_STRICT);
+    uint64_t registered = pool_test::Calls("cuMemHostRegister");
+    moiety_devptr address = pinned.Reserve(kBytes);
+    EXPECT_EQ(registered, pool_test::Calls("cuMemHostRegister"));
+    EXPECT_FALSE(FlagsOf(address) & CU_MEMHOSTALLOC_WRITECOMBINED);
+    EXPECT_TRUE(FlagsOf(address) & CU_MEMHOSTALLOC_PORTABLE);
+    EXPECT_EQ(kBytes / 4096, pinned.Stats().pages_near);
+    EXPECT_EQ(kBytes, pinned.Stats().page_kind_bytes[MOIETY_HOST_PAGES_DRIVER]);
+    EXPECT_EQ(0u, pinned.Stats().fallbacks);
+    EXPECT_OK(pinned.Release(address, kBytes));
+}
+
 TEST_F(PinnedSource, SaysHowFarItIs)
 {
     struct Seen {

@@ -81,6 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, Placement,
     ::testing::Values(Kind{"Plain", 0},
                       Kind{"WriteCombined", MOIETY_HOST_WRITE_COMBINED},
+                      Kind{"ByDriver", MOIETY_HOST_BY_DRIVER},
                       Kind{"HugePages", MOIETY_HOST_HUGE_2MIB}),
     [](const auto &of) { return std::string(of.param.name); });
 

@@ -224,8 +224,9 @@ void ExpectConsistent(Arena &arena, moiety_status status)
 
 TEST_F(Runway, KeepsWhatItHasWhicheverStepFails)
 {
-    for (uint32_t flags : {UINT32_C(0), MOIETY_HOST_STRICT,
-                           MOIETY_HOST_HUGE_2MIB, MOIETY_HOST_WRITE_COMBINED})
+    for (uint32_t flags :
+         {UINT32_C(0), MOIETY_HOST_STRICT, MOIETY_HOST_HUGE_2MIB,
+          MOIETY_HOST_WRITE_COMBINED, MOIETY_HOST_BY_DRIVER})
         for (failing_step step : kSteps)
             for (unsigned n = 1, calls = n; calls >= n; n++) {
                 SCOPED_TRACE(std::to_string(flags) + " " +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What moiety_host_topology() says; tests/numa_topology has what it is said of.
+// What moiety_host_topology() says; topology_test.cc has what it is said of.
 #include <gtest/gtest.h>
 
 #include <cstring>

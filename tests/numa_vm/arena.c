@@ -30,10 +30,9 @@ struct flag {
 };
 
 static const struct flag kinds[] = {
-    {"strict", MOIETY_HOST_STRICT},
-    {"2MiB", MOIETY_HOST_HUGE_2MIB},
-    {"1GiB", MOIETY_HOST_HUGE_1GIB},
-    {"driver", MOIETY_HOST_WRITE_COMBINED},
+    {"strict", MOIETY_HOST_STRICT},           {"2MiB", MOIETY_HOST_HUGE_2MIB},
+    {"1GiB", MOIETY_HOST_HUGE_1GIB},          {"driver", MOIETY_HOST_BY_DRIVER},
+    {"combined", MOIETY_HOST_WRITE_COMBINED},
 };
 
 static bool is_async;
@@ -54,7 +53,7 @@ static const struct flag fallbacks[] = {
 static int usage(void)
 {
     puts("usage: arena near DEVICE | on NODES | across NODES | caller, then "
-         "BYTES [strict] [2MiB] [1GiB] [driver] [async]");
+         "BYTES [strict] [2MiB] [1GiB] [driver] [combined] [async]");
     return 1;
 }
 

@@ -224,12 +224,23 @@ FORBIDDEN = [
         "MOIETY_E_UNSUPPORTED",
         "move_pages",
     ),
-    refused(
-        "a control group of 32 MiB: 64 MiB on node 0",
-        f"in_32_mib {arena('on 0', 64)}",
-        "MOIETY_E_NO_PINNED_MEMORY",
-        "control group",
+    *(
+        refused(
+            f"control group {name}: 64 MiB on node 0",
+            f"in_group {name} {arena('on 0', 64)}",
+            "MOIETY_E_NO_PINNED_MEMORY",
+            "control group",
+        )
+        for name in ("small", "small/inner", "slow")
     ),
+    placed(
+        "a control group of 2 huge pages",
+        1,
+        2048,
+        f"huge_pages 4; in_group few {arena('on 1', 8, '2MiB')}",
+        " transparent",
+    ),
+    Case("no huge pages any more, again", "huge_pages 0", ""),
 ]
 
 # How much has to go elsewhere is the kernel's to say.
@@ -252,6 +263,18 @@ FULL = [
 ]
 
 FOUR_NODES = [
+    refused(
+        "an old control group of 32 MiB: 64 MiB on node 2",
+        f"in_old_group {arena('on 2', 64)}",
+        "MOIETY_E_NO_PINNED_MEMORY",
+        "control group",
+    ),
+    placed(
+        "an old control group of 32 MiB: 8 MiB on node 2",
+        2,
+        2048,
+        f"in_old_group {arena('on 2', 8, 'strict')}",
+    ),
     shown("topo: four nodes", "topo", [("3", "3, "), ("2", "2, ")]),
     *(
         placed(

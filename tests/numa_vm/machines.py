@@ -19,7 +19,8 @@ TWO = vm.Machine([vm.Node(2, 384), vm.Node(2, 192)], [0, 1, None])
 
 # huge_pages COUNT: as many on node 1, and none on node 0.
 # in_cpuset COMMAND...: runs it where only node 1 is allowed.
-# in_32_mib COMMAND...: runs it where no more memory is to be had.
+# in_group NAME COMMAND...: runs it there. The groups small and small/inner may have 32
+# MiB, slow is slowed down from 32 MiB on, and few may have 2 huge pages.
 # lent: what processes hold that the kernel cannot take back, and files in
 # memory; locked memory in MiB, of which it counts single pages late.
 # killed TIMES FLAG...: growth on node 1 is killed at each of 5 stages, and then as
@@ -35,16 +36,17 @@ huge_pages() {
     echo $1 >$node1/hugepages/hugepages-2048kB/nr_hugepages
 }
 cgroup=/sys/fs/cgroup
-echo +cpuset +memory >$cgroup/cgroup.subtree_control
-mkdir $cgroup/node1 $cgroup/small
+echo +cpuset +memory +hugetlb >$cgroup/cgroup.subtree_control
+mkdir -p $cgroup/node1 $cgroup/small/inner $cgroup/slow $cgroup/few
 echo 1 >$cgroup/node1/cpuset.mems
 echo 2-3 >$cgroup/node1/cpuset.cpus
 echo 32M >$cgroup/small/memory.max
+echo 32M >$cgroup/slow/memory.high
+echo 4M >$cgroup/few/hugetlb.2MB.max
 in_group() {
     sh -c 'echo $$ >/sys/fs/cgroup/$1/cgroup.procs; shift; exec "$@"' sh "$@"
 }
 in_cpuset() { in_group node1 "$@"; }
-in_32_mib() { in_group small "$@"; }
 lent() {
     awk '/^(Mlocked|Unevictable):/ { print $1, int($2 / 1024) }
         /^HugePages_/ { print $1, $2 }' /proc/meminfo
@@ -80,4 +82,17 @@ FOUR = vm.Machine(
     [3, 2],
 )
 
-FOUR_SETUP = standin(FOUR)
+# in_old_group COMMAND...: where version 1 of control groups allows 32 MiB.
+FOUR_SETUP = (
+    r"""
+old=/sys/fs/cgroup/memory
+mkdir $old
+mount -t cgroup -o memory memory $old
+mkdir $old/small
+echo 32M >$old/small/memory.limit_in_bytes
+in_old_group() {
+    sh -c 'echo $$ >/sys/fs/cgroup/memory/small/cgroup.procs; exec "$@"' sh "$@"
+}
+"""
+    + standin(FOUR)
+)

@@ -72,6 +72,11 @@ typedef enum moiety_host_policy {
 /** As MOIETY_POOL_REPORT_LEAKS. */
 #define MOIETY_HOST_REPORT_LEAKS (UINT32_C(1) << 5)
 
+/** The driver allocates the memory, where it would otherwise be registered: that is
+ *  ten times slower, and works where the driver registers none. Not with READ_ONLY or
+ *  pages of a size. */
+#define MOIETY_HOST_BY_DRIVER (UINT32_C(1) << 6)
+
 /* Wishes that an arena gave up: bits of moiety_host_stats.fallbacks. */
 
 /** The system refused to bind memory: it is where the kernel put it. */
