@@ -93,10 +93,12 @@ static bool open_all(moiety_pool *pool, uint64_t tier_bytes)
     return is_good;
 }
 
-/* The streams are at rest: growths and pools end after their last user. */
 static bool close_all(moiety_pool *pool, moiety_growth *growth)
 {
-    bool is_good = did(moiety_growth_destroy(growth), "end of the growth");
+    bool is_good = driver_did(cuStreamSynchronize(out), "synchronize");
+    is_good = driver_did(cuStreamSynchronize(in), "synchronize") && is_good;
+    is_good =
+        did(moiety_growth_destroy(growth), "end of the growth") && is_good;
     is_good = did(moiety_free(pool, leaving, out), "free") && is_good;
     is_good = did(moiety_free(pool, arriving, in), "free") && is_good;
     for (unsigned i = 0; i < away_count; i++)

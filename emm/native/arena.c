@@ -404,7 +404,12 @@ static PyObject *growth_is_over(PyObject *self, void *none)
 static void growth_dealloc(PyObject *self)
 {
     struct native_growth *own = growth_of(self);
+    struct native_error error = native_error_keep();
+    /* It joins the thread, which may tell watchers of its last work. */
+    Py_BEGIN_ALLOW_THREADS;
     (void)moiety_growth_destroy(own->growth);
+    Py_END_ALLOW_THREADS;
+    native_error_restore(error);
     Py_XDECREF((PyObject *)own->space);
     native_object_free(self);
 }

@@ -11,6 +11,7 @@
  * is not Python's, such as one of a growth, calls nothing of ours that it could leave:
  * any thread that is Python's does what it put off.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "emm/native/native.h"
@@ -25,25 +26,17 @@ struct postponed_list {
 static _Thread_local struct postponed_list own
     __attribute__((tls_model("initial-exec")));
 
-/* What foreign threads left. */
+/* What foreign threads left. They have no GIL then. */
 static struct {
-    struct native_mutex mutex;
+    pthread_mutex_t mutex;
     /* Edge: none; relaxed, advice to those who do not have the mutex. */
     _Atomic(struct native_postponed *) first;
     struct native_postponed *last;
-} left;
-
-/* The main thread looks soon, if no other does. */
-static int look_at_what_is_left(void *none)
-{
-    (void)none;
-    native_do_postponed();
-    return 0;
-}
+} left = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void leave_to_others(void)
 {
-    native_mutex_lock(&left.mutex);
+    pthread_mutex_lock(&left.mutex);
     /* relaxed: the mutex orders them. */
     if (atomic_load_explicit(&left.first, memory_order_relaxed))
         left.last->next = own.first;
@@ -51,23 +44,27 @@ static void leave_to_others(void)
         /* relaxed: as above. */
         atomic_store_explicit(&left.first, own.first, memory_order_relaxed);
     left.last = own.last;
-    native_mutex_unlock(&left.mutex);
+    pthread_mutex_unlock(&left.mutex);
     own.first = NULL;
-    (void)Py_AddPendingCall(look_at_what_is_left, NULL);
 }
 
-static struct native_postponed *take_what_is_left(void)
+static bool is_some_left(void)
 {
     /* relaxed: advice; who misses it now takes it later. */
-    if (!atomic_load_explicit(&left.first, memory_order_relaxed))
+    return atomic_load_explicit(&left.first, memory_order_relaxed) != NULL;
+}
+
+/* NULL, too, where another thread has the mutex: it may be a child's parent's. */
+static struct native_postponed *take_what_is_left(void)
+{
+    if (!is_some_left() || pthread_mutex_trylock(&left.mutex) != 0)
         return NULL;
-    native_mutex_lock(&left.mutex);
     /* relaxed: the mutex orders them. */
     struct native_postponed *first =
         atomic_load_explicit(&left.first, memory_order_relaxed);
     /* relaxed: as above. */
     atomic_store_explicit(&left.first, NULL, memory_order_relaxed);
-    native_mutex_unlock(&left.mutex);
+    pthread_mutex_unlock(&left.mutex);
     return first;
 }
 
@@ -80,10 +77,11 @@ void native_told_begin(struct native_told *told)
 
 void native_told_end(const struct native_told *told)
 {
+    /* A foreign thread's own variables go with its state, and may be blocks. */
+    PyGILState_Release(told->gil);
     own.told_depth--;
     if (told->is_foreign && own.first)
         leave_to_others();
-    PyGILState_Release(told->gil);
 }
 
 bool native_is_told(void)
@@ -103,22 +101,27 @@ void native_postpone(struct native_postponed *entry, void *object,
     own.last = entry;
 }
 
+static void finish_all(struct native_postponed *entry)
+{
+    while (entry) {
+        struct native_postponed *next = entry->next;
+        entry->finish(entry->object);
+        entry = next;
+    }
+}
+
 void native_do_postponed(void)
 {
-    if (own.told_depth || own.is_draining)
+    if ((!own.first && !is_some_left()) || own.told_depth || own.is_draining ||
+        native_is_over())
         return;
-    struct native_postponed *theirs = take_what_is_left();
     /* A free may trim, and so postpone another one, for this loop. */
     own.is_draining = true;
-    while (theirs) {
-        struct native_postponed *entry = theirs;
-        theirs = entry->next;
-        entry->finish(entry->object);
-    }
+    finish_all(take_what_is_left());
     while (own.first) {
-        struct native_postponed *entry = own.first;
-        own.first = entry->next;
-        entry->finish(entry->object);
+        struct native_postponed *first = own.first;
+        own.first = NULL;
+        finish_all(first);
     }
     own.is_draining = false;
 }

@@ -65,8 +65,10 @@ moiety_host *PinnedArenas::of_current_device()
  * may make one each: publish() keeps one of them. */
 moiety_host *PinnedArenas::make(int device)
 {
-    if (is_refused(device))
-        return nullptr;
+    /* Edge pinned_arena, with publish(). */
+    moiety_host *arena = arenas_[device].load(std::memory_order_acquire);
+    if (arena || is_refused(device))
+        return arena;
     moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     options.device = device;
     options.thread_cache_bytes = kThreadCacheBytes;
@@ -74,10 +76,9 @@ moiety_host *PinnedArenas::make(int device)
     moiety_status status = moiety_host_create(&options, &made);
     if (status != MOIETY_OK) {
         refuse_child(status);
-        refuse(device, moiety_last_error_message());
-        return nullptr;
+        return refuse(device, moiety_last_error_message());
     }
-    moiety_host *arena = publish(device, made);
+    arena = publish(device, made);
     if (arena != made)
         ignore(moiety_host_destroy(made, nullptr));
     return arena;
@@ -89,17 +90,21 @@ bool PinnedArenas::is_refused(int device)
     return refused_ & bit_of(device);
 }
 
-void PinnedArenas::refuse(int device, const std::string &why)
+/* Returns the arena that another thread has made meanwhile, if any. */
+moiety_host *PinnedArenas::refuse(int device, const std::string &why)
 {
     {
         std::lock_guard<std::mutex> guard(lock_);
-        if (refused_ & bit_of(device))
-            return;
+        /* Relaxed: the lock orders makers. */
+        moiety_host *arena = arenas_[device].load(std::memory_order_relaxed);
+        if (arena || refused_ & bit_of(device))
+            return arena;
         refused_ |= bit_of(device);
     }
     TORCH_WARN("Moiety: PyTorch's own allocator provides pinned memory near "
                "device ",
                device, ": ", why);
+    return nullptr;
 }
 
 /* The device's arena from now on. */

@@ -51,7 +51,7 @@ class PinnedArenas
   private:
     moiety_host *make(int device);
     bool is_refused(int device);
-    void refuse(int device, const std::string &why);
+    moiety_host *refuse(int device, const std::string &why);
     moiety_host *publish(int device, moiety_host *made);
     moiety_host *join_locked(moiety_host *made);
     std::vector<moiety_host *> all();

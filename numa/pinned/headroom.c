@@ -19,6 +19,7 @@
  * same room before this one has touched its own: a part is nobody's. */
 #define RESERVE_BYTES (UINT64_C(16) << 20)
 #define RESERVE_PART 64U
+#define RESERVE_MOST_PART 8U
 
 /* Adds to `sum` the numbers behind those of `keys` that the file has, a line
  * each. False: there is no such file. */
@@ -44,6 +45,8 @@ static uint64_t beside_reserve(uint64_t room, uint64_t total)
 {
     uint64_t reserve = total / RESERVE_PART;
     reserve = reserve > RESERVE_BYTES ? reserve : RESERVE_BYTES;
+    if (reserve > total / RESERVE_MOST_PART)
+        reserve = total / RESERVE_MOST_PART;
     return room > reserve ? room - reserve : 0;
 }
 

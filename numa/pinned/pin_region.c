@@ -26,6 +26,7 @@ static moiety_status try_pages(const struct moietyi_pin_request *request,
     if (status != MOIETY_OK)
         return status;
     uint64_t since = moietyi_now_ns();
+    region->is_asked_for = false;
     /* Pages that were set aside are nobody else's. */
     if (!moietyi_pages_are_set_aside(region->pages))
         status =
@@ -110,6 +111,7 @@ static moiety_status allocate_bound(const struct moietyi_pin_request *request,
     const struct moietyi_place *place = request->place;
     struct moietyi_thread_binding binding = {0};
     uint64_t since = moietyi_now_ns();
+    region->is_asked_for = false;
     moiety_status status =
         moietyi_headroom_check(place, region->size_bytes, place->is_strict);
     if (status != MOIETY_OK)

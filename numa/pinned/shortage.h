@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The last time that the kernel or the driver had no memory to pin. To ask them is
- * slow, and others wait for the driver meanwhile: misses do not ask for as much
- * again for a second, which each further refusal doubles to a minute at most.
- * The caller has a lock for each of these.
+ * The last time that the kernel or the driver had no memory to pin for a miss. To ask
+ * them is slow, and others wait for the driver meanwhile: misses do not ask for as
+ * much again for a second. A refusal after that doubles it, up to a minute. The caller
+ * has a lock for each of these.
  */
 #ifndef MOIETY_NUMA_PINNED_SHORTAGE_H_
 #define MOIETY_NUMA_PINNED_SHORTAGE_H_
@@ -16,7 +16,8 @@
 
 /* Zeroes: nothing was refused. */
 struct moietyi_shortage {
-    uint64_t bytes; /* 0: none */
+    uint64_t
+        bytes; /* the least that was refused since the last pause; 0: none */
     uint64_t pause_ns;
     uint64_t until_ns;
     char reason[MOIETYI_REASON_BYTES];

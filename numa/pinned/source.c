@@ -66,6 +66,7 @@ struct moietyi_pinned {
     unsigned recent_next;
     struct record *refused; /* the pool never had them, the driver keeps them */
     struct moietyi_shortage shortage;
+    uint64_t release_count;
     bool is_for_children;
     moiety_host_stats stats;
     char reason[MOIETYI_REASON_BYTES];
@@ -257,6 +258,15 @@ static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
     pthread_mutex_unlock(&pinned->lock);
 }
 
+/* Memory was given back: there is some again. */
+static void source_end_shortage(struct moietyi_pinned *pinned)
+{
+    pthread_mutex_lock(&pinned->lock);
+    pinned->release_count++;
+    moietyi_shortage_forget(&pinned->shortage, UINT64_MAX);
+    pthread_mutex_unlock(&pinned->lock);
+}
+
 static void retry_refused(struct moietyi_pinned *pinned)
 {
     pthread_mutex_lock(&pinned->lock);
@@ -264,6 +274,8 @@ static void retry_refused(struct moietyi_pinned *pinned)
     pinned->refused = NULL;
     pinned->stats.unreleased_count = 0;
     pthread_mutex_unlock(&pinned->lock);
+    if (refused)
+        source_end_shortage(pinned);
     while (refused) {
         struct record *record = refused;
         refused = record->next;
@@ -344,30 +356,26 @@ static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
                                          : MOIETYI_PAGES_TRANSPARENT;
 }
 
+/* Not if memory was given back since `releases` was counted. */
 static void source_note_shortage(struct moietyi_pinned *pinned,
-                                 const struct moietyi_region *region)
+                                 const struct moietyi_region *region,
+                                 uint64_t releases)
 {
     pthread_mutex_lock(&pinned->lock);
-    moietyi_shortage_note(&pinned->shortage, region->size_bytes);
+    if (releases == pinned->release_count)
+        moietyi_shortage_note(&pinned->shortage, region->size_bytes);
     pthread_mutex_unlock(&pinned->lock);
 }
 
-/* Memory was given back: there is some again. */
-static void source_end_shortage(struct moietyi_pinned *pinned)
-{
-    pthread_mutex_lock(&pinned->lock);
-    moietyi_shortage_forget(&pinned->shortage, UINT64_MAX);
-    pthread_mutex_unlock(&pinned->lock);
-}
-
-/* A reserve was asked for, and asks. */
+/* Of a miss. */
 static moiety_status source_check_shortage(struct moietyi_pinned *pinned,
-                                           size_t size_bytes)
+                                           size_t size_bytes,
+                                           uint64_t *out_releases)
 {
     char reason[MOIETYI_REASON_BYTES] = "";
     pthread_mutex_lock(&pinned->lock);
-    bool is_refused = !reserve_of(pinned) &&
-                      moietyi_shortage_covers(&pinned->shortage, size_bytes);
+    *out_releases = pinned->release_count;
+    bool is_refused = moietyi_shortage_covers(&pinned->shortage, size_bytes);
     if (is_refused)
         memcpy(reason, pinned->shortage.reason, sizeof(reason));
     pthread_mutex_unlock(&pinned->lock);
@@ -384,34 +392,42 @@ static moiety_status source_refuse_record(void)
 
 /* Of pinned memory that this thread is about to have; the record has a place. */
 static moiety_status source_fill(struct moietyi_pinned *pinned,
-                                 struct record *record, moiety_devptr *out)
+                                 struct record *record,
+                                 struct moietyi_progress *progress)
 {
-    struct moietyi_reserve *reserve = reserve_of(pinned);
-    struct moietyi_progress alone = {.report = NULL};
-    struct moietyi_progress *progress = reserve ? &reserve->progress : &alone;
-    if (!reserve)
-        moietyi_progress_begin(&alone, pinned->cancels);
     moiety_status status = source_make(pinned, &record->region, progress);
-    if (status == MOIETY_E_NO_PINNED_MEMORY && record->region.is_asked_for)
-        source_note_shortage(pinned, &record->region);
     if (status != MOIETY_OK) {
         live_drop_place(pinned);
-        source_abandon(pinned, record);
         return status;
     }
-    *out = (moiety_devptr)(uintptr_t)record->region.base;
     source_publish(pinned, record, progress);
     moietyi_progress_tick(progress, 0);
     return MOIETY_OK;
+}
+
+static moiety_status source_fill_for_miss(struct moietyi_pinned *pinned,
+                                          struct record *record)
+{
+    struct moietyi_progress alone = {.report = NULL};
+    const struct moietyi_region *region = &record->region;
+    uint64_t releases;
+    moiety_status status =
+        source_check_shortage(pinned, region->size_bytes, &releases);
+    if (status != MOIETY_OK) {
+        live_drop_place(pinned);
+        return status;
+    }
+    moietyi_progress_begin(&alone, pinned->cancels);
+    status = source_fill(pinned, record, &alone);
+    if (status == MOIETY_E_NO_PINNED_MEMORY && region->is_asked_for)
+        source_note_shortage(pinned, region, releases);
+    return status;
 }
 
 static moiety_status source_reserve(void *context, size_t size_bytes,
                                     moiety_devptr *out)
 {
     struct moietyi_pinned *pinned = context;
-    moiety_status status = source_check_shortage(pinned, size_bytes);
-    if (status != MOIETY_OK)
-        return status;
     retry_refused(pinned);
     struct record *record = calloc(1, sizeof(*record));
     if (!record)
@@ -422,7 +438,15 @@ static moiety_status source_reserve(void *context, size_t size_bytes,
     }
     record->region.size_bytes = size_bytes;
     record->region.pages = first_pages(pinned);
-    return source_fill(pinned, record, out);
+    struct moietyi_reserve *reserve = reserve_of(pinned);
+    moiety_status status = reserve
+                               ? source_fill(pinned, record, &reserve->progress)
+                               : source_fill_for_miss(pinned, record);
+    if (status == MOIETY_OK)
+        *out = (moiety_devptr)(uintptr_t)record->region.base;
+    else
+        source_abandon(pinned, record);
+    return status;
 }
 
 static struct record *source_withdraw(struct moietyi_pinned *pinned,
@@ -513,6 +537,8 @@ moiety_status moietyi_pinned_reserve_await(struct moietyi_reserve *reserve,
 void moietyi_pinned_reserve_end(struct moietyi_reserve *reserve)
 {
     moietyi_runway_close(&reserve->runway);
+    /* Pages that were touched ahead are free again. */
+    source_end_shortage(reserve->pinned);
     own_reserve = reserve->outer;
 }
 

@@ -71,7 +71,9 @@ def test_a_watcher_in_the_growth_holds_up_no_other_call():
         with moiety.HostArena(max_block_bytes=2 * MIB, stall_ms=1) as arena:
             with arena.watch_segments(lambda one: told.append(one["nbytes"])):
                 growth = arena.reserve_async(16 * MIB)
-                while not growth.is_over:
+                is_over = False
+                while not is_over:
+                    is_over = growth.is_over
                     arena.alloc(4096).free()
                     arena.stats()
                     arena.report()

@@ -131,14 +131,47 @@ TEST_F(Shortage, EndsWhereMemoryIsGivenBack)
 
 TEST_F(Shortage, EndsWithAReserveWhichAsks)
 {
-    Arena arena(Options());
+    moiety_host_options options = Options();
+    options.first_segment_bytes = options.largest_segment_bytes = 16 * kMiB;
+    Arena arena(options);
     pool_test::SetFaults(kRefuse);
     EXPECT_EQ(1, Asked(arena, 16 * kMiB));
     EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
               moiety_host_reserve(arena, 16 * kMiB, 0, nullptr, nullptr));
     pool_test::SetFaults("");
-    EXPECT_OK(moiety_host_reserve(arena, 64 * kMiB, 0, nullptr, nullptr));
-    EXPECT_EQ(kGiven, Asked(arena, 8 * kMiB));
+    EXPECT_OK(moiety_host_reserve(arena, 16 * kMiB, 0, nullptr, nullptr));
+    void *reserved = arena.Alloc(16 * kMiB);
+    EXPECT_EQ(kGiven, Asked(arena, 16 * kMiB));
+    arena.Free(reserved);
+}
+
+// A miss of 3 MiB would like more, and asks for less and less.
+TEST_F(Shortage, OfTheFirstLengthDoesNotRefuseTheNext)
+{
+    Arena arena(Options());
+    void *kept = arena.Alloc(32 * kMiB);
+    pool_test::SetFaults(kRefuse);
+    EXPECT_LT(1, Asked(arena, 3 * kMiB));
+    clock_ahead_ns += kSecond;
+    EXPECT_LT(1, Asked(arena, 3 * kMiB));
+    clock_ahead_ns += 2 * kSecond;
+    pool_test::SetFaults(
+        "cuMemHostRegister:nth=1:code=CUDA_ERROR_OUT_OF_MEMORY");
+    EXPECT_EQ(kGiven, Asked(arena, 3 * kMiB));
+    arena.Free(kept);
+}
+
+TEST_F(Shortage, OfLongAgoIsForgotten)
+{
+    Arena arena(Options());
+    pool_test::SetFaults(kRefuse);
+    EXPECT_EQ(1, Asked(arena, kMiB));
+    clock_ahead_ns += 600 * kSecond;
+    EXPECT_EQ(1, Asked(arena, kMiB));
+    pool_test::SetFaults("");
+    EXPECT_EQ(0, Asked(arena, kMiB));
+    clock_ahead_ns += kSecond;
+    EXPECT_EQ(kGiven, Asked(arena, kMiB));
 }
 
 } // namespace
