@@ -8,6 +8,10 @@
 #define STEP_BYTES_MIN (UINT64_C(2) << 20)
 #define STEP_PARTS 1024U
 #define DOUBLINGS 2U
+/* What is verified above the smallest limit, in so many steps at most. */
+#define VERIFIED_PART 20U
+#define VERIFIED_STEPS 64U
+#define RAISES 20U
 
 struct search {
     const struct subject *subject;
@@ -66,5 +70,49 @@ const char *replay_bisect(const struct subject *subject,
             low = middle;
     }
     *out = high;
+    return search.why;
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t step)
+{
+    return (bytes + step - 1) / step * step;
+}
+
+/* The highest limit to try: it passes there. 0: none was found. */
+static uint64_t find_top(struct search *search, uint64_t from_bytes,
+                         uint64_t step)
+{
+    uint64_t top = round_up(from_bytes + from_bytes / VERIFIED_PART, step);
+    for (unsigned i = 0; i < RAISES; i++) {
+        if (passes(search, top))
+            return top;
+        if (search->why)
+            return 0;
+        top = round_up(top + top / VERIFIED_PART, step);
+    }
+    return 0;
+}
+
+const char *replay_fit_verify(const struct subject *subject,
+                              const struct subject_setup *setup,
+                              struct replay_source *source, uint64_t from_bytes,
+                              struct replay_fit *out)
+{
+    struct search search = {subject, *setup, source, NULL};
+    uint64_t step = round_up(from_bytes / VERIFIED_PART / VERIFIED_STEPS + 1,
+                             STEP_BYTES_MIN);
+    uint64_t top = find_top(&search, from_bytes, step);
+    uint64_t limit = top;
+    *out = (struct replay_fit){
+        .limit_bytes = top ? top : SUBJECT_UNKNOWN,
+        .tried_to_bytes = top,
+        .step_bytes = step,
+        .tried_count = 1,
+    };
+    while (top && limit > step && passes(&search, limit - step)) {
+        limit -= step;
+        out->limit_bytes = limit;
+        out->tried_count++;
+    }
     return search.why;
 }

@@ -25,6 +25,7 @@ struct job {
     struct replay_pieces segments;
     struct replay_pieces blocks;
     uint64_t smallest_limit_bytes;
+    struct replay_fit fit;
     uint64_t releases; /* of streams that were held, in the run of the row */
     bool has_map;
 };
@@ -123,9 +124,14 @@ static const char *find_limit(struct job *job)
 {
     if (!job->options->is_bisect || !job->subject->has_limit)
         return NULL;
-    return replay_bisect(job->subject, &job->setup, &job->source,
-                         job->footprint.peak.memory.reserved_bytes,
-                         &job->smallest_limit_bytes);
+    const char *why = replay_bisect(job->subject, &job->setup, &job->source,
+                                    job->footprint.peak.memory.reserved_bytes,
+                                    &job->smallest_limit_bytes);
+    if (why || !job->options->is_fit ||
+        job->smallest_limit_bytes == SUBJECT_UNKNOWN)
+        return why;
+    return replay_fit_verify(job->subject, &job->setup, &job->source,
+                             job->smallest_limit_bytes, &job->fit);
 }
 
 static const char *measure(struct job *job)
@@ -155,6 +161,7 @@ static void write_row(const struct job *job, const char *refused, FILE *file)
         .segments = job->has_map ? &job->segments : NULL,
         .blocks = job->has_map ? &job->blocks : NULL,
         .smallest_limit_bytes = job->smallest_limit_bytes,
+        .fit = job->fit.tried_count ? &job->fit : NULL,
         .releases = job->releases,
     };
     replay_row_write(file, &row);

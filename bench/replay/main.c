@@ -110,7 +110,7 @@ static void make_call(const struct parent *parent, const struct wanted *wanted,
     if (options->is_concurrent)
         add(out, "--mode=concurrent");
     if (options->is_bisect)
-        add(out, "--bisect");
+        add(out, options->is_fit ? "--fit" : "--bisect");
     if (options->is_map)
         add(out, "--map");
     add(out, "--");

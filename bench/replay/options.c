@@ -36,6 +36,7 @@ static const char help[] =
     "                   call that is timed, as a program does, 0 to 65536\n"
     "                   (default 0: all is in the processor's caches)\n"
     "  --bisect         look for the smallest limit at which nothing fails\n"
+    "  --fit            the same, and that nothing fails at limits above it\n"
     "  --samples=N      memory at N moments, up to 100000 (default 0)\n"
     "  --map            segments and blocks at the peak\n"
     "  --repeats=N      rows of each, each of its own process, 1 to 1000\n"
@@ -92,9 +93,10 @@ static int check(struct replay_options *out)
                     stderr);
         return -1;
     }
+    out->is_bisect |= out->is_fit;
     if (out->is_concurrent && (out->is_bisect || out->is_map || out->samples)) {
-        (void)fputs("replay: --bisect, --samples and --map are of the serial "
-                    "mode\n",
+        (void)fputs("replay: --bisect, --fit, --samples and --map are of the "
+                    "serial mode\n",
                     stderr);
         return -1;
     }
@@ -132,6 +134,7 @@ int replay_options_parse(int argc, char **argv, struct replay_options *out)
         {"json", .text = &out->json_path},
         {"commit", .text = &out->commit},
         {"bisect", .is_given = &out->is_bisect},
+        {"fit", .is_given = &out->is_fit},
         {"map", .is_given = &out->is_map},
         {"progress", .is_given = &out->is_progress},
         {"check", .is_given = &out->is_check},

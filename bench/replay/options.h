@@ -37,6 +37,7 @@ struct replay_options {
     uint32_t repeat; /* of a child: which */
     bool is_concurrent;
     bool is_bisect;
+    bool is_fit; /* is_bisect too */
     bool is_map;
     bool is_progress;
     bool is_check;

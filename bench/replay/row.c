@@ -171,6 +171,14 @@ static void write_map(FILE *file, const struct replay_row *row)
     (void)fputc('}', file);
 }
 
+static void write_fit(FILE *file, const struct replay_fit *fit)
+{
+    write_number(file, "fit_bytes", fit->limit_bytes);
+    write_number(file, "fit_tried_to_bytes", fit->tried_to_bytes);
+    write_number(file, "fit_step_bytes", fit->step_bytes);
+    write_number(file, "fit_tried_count", fit->tried_count);
+}
+
 static void write_findings(FILE *file, const struct replay_row *row)
 {
     if (row->timing)
@@ -178,6 +186,8 @@ static void write_findings(FILE *file, const struct replay_row *row)
     if (row->footprint)
         write_peaks(file, row->footprint);
     write_number(file, "smallest_limit_bytes", row->smallest_limit_bytes);
+    if (row->fit)
+        write_fit(file, row->fit);
     if (row->options->lags.plans[0].is_held)
         write_number(file, "releases", row->releases);
     if (row->footprint && row->footprint->sample_count)

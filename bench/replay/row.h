@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "bench/replay/bisect.h"
 #include "bench/replay/options.h"
 #include "bench/replay/run.h"
 
@@ -35,7 +36,8 @@ struct replay_row {
     const struct replay_pieces *blocks;
     uint64_t
         smallest_limit_bytes; /* SUBJECT_UNKNOWN: not looked for, or none */
-    uint64_t releases;        /* of streams that were held */
+    const struct replay_fit *fit;
+    uint64_t releases; /* of streams that were held */
 };
 
 void replay_row_write(FILE *file, const struct replay_row *row);

@@ -12,7 +12,7 @@ import moiety
 from moiety._cli.main import parser
 from starting import COMMAND, run
 
-COMMANDS = [("info",), ("doctor",), ("topo",), ("bench",), ("replay",),
+COMMANDS = [("info",), ("doctor",), ("topo",), ("bench",), ("replay",), ("fit",),
             ("trace", "convert"), ("trace", "info"), ("stats",), ("snapshot",),
             ("completion",)]
 

@@ -17,6 +17,10 @@ struct block {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    uint64_t low_bytes;
+    uint64_t high_bytes;
+} gap;
 static struct checking_account account;
 static struct subject_setup now;
 static struct block *blocks;
@@ -71,7 +75,10 @@ static void see(uint32_t thread, uint32_t stream)
 static uint64_t take(uint32_t thread, size_t size_bytes)
 {
     size_t taken = size_bytes + CHECKING_EXTRA_BYTES;
-    if (now.limit_bytes && live_bytes + taken > now.limit_bytes) {
+    bool is_in_gap =
+        now.limit_bytes >= gap.low_bytes && now.limit_bytes < gap.high_bytes;
+    if (is_in_gap ||
+        (now.limit_bytes && live_bytes + taken > now.limit_bytes)) {
         account.refused++;
         return 0;
     }
@@ -151,9 +158,16 @@ const struct subject checking_subject = {
     .stop = stop,
 };
 
+void checking_set_gap(uint64_t low_bytes, uint64_t high_bytes)
+{
+    gap.low_bytes = low_bytes;
+    gap.high_bytes = high_bytes;
+}
+
 void checking_reset(void)
 {
     account = (struct checking_account){0};
+    checking_set_gap(0, 0);
     resets++;
 }
 

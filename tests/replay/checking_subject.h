@@ -33,6 +33,9 @@ extern const struct subject checking_subject;
 
 void checking_reset(void);
 struct checking_account checking_account_now(void);
+/* Limits from `low_bytes` to below `high_bytes` have room for nothing, as where blocks
+ * happen to lie badly; until checking_reset(). */
+void checking_set_gap(uint64_t low_bytes, uint64_t high_bytes);
 /* What each block takes beyond its size, which is handed out and never cached:
  * something for footprints to see. */
 #define CHECKING_EXTRA_BYTES 256U

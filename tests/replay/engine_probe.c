@@ -116,6 +116,20 @@ struct engine_found engine_bisect(const char *path, uint64_t reserved_bytes)
     return found;
 }
 
+struct engine_found engine_fit(const char *path, uint64_t from_bytes)
+{
+    struct stage stage;
+    struct engine_found found = {0};
+    found.why = set_up(&stage, path, 0, 0);
+    if (found.why)
+        return found;
+    subject->stop();
+    found.why = replay_fit_verify(subject, &stage.setup, &stage.source,
+                                  from_bytes, &found.fit);
+    replay_source_close(&stage.source);
+    return found;
+}
+
 static void count_blocks(void *context, const struct replay_block *blocks,
                          uint32_t block_count)
 {

@@ -6,6 +6,7 @@
 #ifndef MOIETY_TESTS_REPLAY_ENGINE_PROBE_H_
 #define MOIETY_TESTS_REPLAY_ENGINE_PROBE_H_
 
+#include "bench/replay/bisect.h"
 #include "tests/replay/checking_subject.h"
 
 #ifdef __cplusplus
@@ -26,6 +27,7 @@ struct engine_found {
     uint64_t sample_live_bytes[16];
     uint64_t sample_count;
     uint64_t smallest_limit_bytes;
+    struct replay_fit fit;
     uint64_t map_block_count;
     uint64_t map_block_bytes;
     uint32_t run_threads;
@@ -42,6 +44,7 @@ struct engine_found engine_footprint(const char *path, uint64_t samples,
                                      uint64_t limit_bytes);
 struct engine_found engine_passes(const char *path, uint64_t limit_bytes);
 struct engine_found engine_bisect(const char *path, uint64_t reserved_bytes);
+struct engine_found engine_fit(const char *path, uint64_t from_bytes);
 struct engine_found engine_until(const char *path, uint64_t op);
 
 #ifdef __cplusplus

@@ -162,17 +162,23 @@ TEST_F(Replay, PassesAtALimitAndNotBelow)
     EXPECT_EQ(checking_account_now().live_at_stop, 0u);
 }
 
-TEST_F(Replay, BisectsToWithinItsStep)
+constexpr uint64_t kLarge = 64 * ((UINT64_C(64) << 20) + CHECKING_EXTRA_BYTES);
+
+std::string LargeBlocks()
 {
     std::ostringstream lines;
     lines << "T 0 main\nS 0 legacy\n";
     for (int i = 0; i < 64; i++)
         lines << "a 1 0 " << i << " " << (64 << 20) << " 0\n";
-    const uint64_t least = 64 * ((UINT64_C(64) << 20) + CHECKING_EXTRA_BYTES);
-    engine_found found = engine_bisect(Trace(lines.str(), 64), 2 * least);
+    return lines.str();
+}
+
+TEST_F(Replay, BisectsToWithinItsStep)
+{
+    engine_found found = engine_bisect(Trace(LargeBlocks(), 64), 2 * kLarge);
     EXPECT_EQ(found.why, nullptr);
-    EXPECT_GE(found.smallest_limit_bytes, least);
-    EXPECT_LE(found.smallest_limit_bytes, least + (UINT64_C(4) << 20));
+    EXPECT_GE(found.smallest_limit_bytes, kLarge);
+    EXPECT_LE(found.smallest_limit_bytes, kLarge + (UINT64_C(4) << 20));
 }
 
 TEST_F(Replay, FindsNoLimitWhereNonePasses)
@@ -180,6 +186,42 @@ TEST_F(Replay, FindsNoLimitWhereNonePasses)
     engine_found found = engine_bisect(Trace(kSmall, 11), 100);
     EXPECT_EQ(found.why, nullptr);
     EXPECT_EQ(found.smallest_limit_bytes, SUBJECT_UNKNOWN);
+}
+
+TEST_F(Replay, FitsWhereItPassesAboveToo)
+{
+    const replay_fit fit = engine_fit(Trace(LargeBlocks(), 64), kLarge).fit;
+    EXPECT_GE(fit.limit_bytes, kLarge);
+    EXPECT_LT(fit.limit_bytes, kLarge + fit.step_bytes);
+    EXPECT_GE(fit.tried_to_bytes, kLarge + kLarge / 20);
+    EXPECT_EQ(fit.limit_bytes + (fit.tried_count - 1) * fit.step_bytes,
+              fit.tried_to_bytes);
+}
+
+TEST_F(Replay, FitsAboveAGap)
+{
+    const uint64_t high = kLarge + kLarge / 40;
+    checking_set_gap(kLarge + kLarge / 50, high);
+    const replay_fit fit = engine_fit(Trace(LargeBlocks(), 64), kLarge).fit;
+    EXPECT_GE(fit.limit_bytes, high);
+    EXPECT_LT(fit.limit_bytes, high + fit.step_bytes);
+}
+
+TEST_F(Replay, FitsAboveAGapThatIsHigher)
+{
+    const uint64_t high = 2 * kLarge;
+    checking_set_gap(kLarge + 1, high);
+    const replay_fit fit = engine_fit(Trace(LargeBlocks(), 64), kLarge).fit;
+    EXPECT_GE(fit.limit_bytes, high);
+    EXPECT_LT(fit.limit_bytes, high + fit.step_bytes);
+}
+
+TEST_F(Replay, FitsNowhereWhereNonePassesAbove)
+{
+    checking_set_gap(kLarge + 1, UINT64_MAX);
+    engine_found found = engine_fit(Trace(LargeBlocks(), 64), kLarge);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(found.fit.limit_bytes, SUBJECT_UNKNOWN);
 }
 
 TEST_F(Replay, ShowsWhatIsLiveAfterACall)

@@ -8,7 +8,7 @@ import sys
 
 from moiety import _native
 from moiety._cli import (
-    bench, completion, doctor, info, observe, replay, trace)
+    bench, completion, doctor, fit, info, observe, replay, trace)
 from moiety._cli.command import Parser
 
 _EPILOG = """\
@@ -39,6 +39,7 @@ def parser():
     info.add_topo(commands)
     bench.add(commands)
     replay.add(commands)
+    fit.add(commands)
     trace.add(commands)
     observe.add_stats(commands)
     observe.add_snapshot(commands)
