@@ -238,9 +238,9 @@ static bool source_is_gone(moiety_status status)
            status == MOIETY_E_DEINITIALIZED;
 }
 
-/* Undoes a region that failed halfway. What the driver refuses to unregister
- * now is tried again later. */
-static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
+/* Undoes a region that failed halfway. False: the driver refuses to unregister it
+ * now, and it is tried again later. */
+static bool source_abandon(struct moietyi_pinned *pinned, struct record *record)
 {
     /* The message stays the failure's. */
     struct moietyi_failure kept;
@@ -250,12 +250,13 @@ static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
     moietyi_failure_restore(&kept);
     if (source_is_gone(status)) {
         free(record);
-        return;
+        return true;
     }
     pthread_mutex_lock(&pinned->lock);
     source_push(&pinned->refused, record);
     pinned->stats.unreleased_count++;
     pthread_mutex_unlock(&pinned->lock);
+    return false;
 }
 
 /* Memory was given back: there is some again. */
@@ -274,13 +275,14 @@ static void retry_refused(struct moietyi_pinned *pinned)
     pinned->refused = NULL;
     pinned->stats.unreleased_count = 0;
     pthread_mutex_unlock(&pinned->lock);
-    if (refused)
-        source_end_shortage(pinned);
+    bool is_some_back = false;
     while (refused) {
         struct record *record = refused;
         refused = record->next;
-        source_abandon(pinned, record);
+        is_some_back |= source_abandon(pinned, record);
     }
+    if (is_some_back)
+        source_end_shortage(pinned);
 }
 
 /* Also of a region that failed. */
@@ -445,7 +447,7 @@ static moiety_status source_reserve(void *context, size_t size_bytes,
     if (status == MOIETY_OK)
         *out = (moiety_devptr)(uintptr_t)record->region.base;
     else
-        source_abandon(pinned, record);
+        (void)source_abandon(pinned, record);
     return status;
 }
 
