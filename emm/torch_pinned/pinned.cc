@@ -87,8 +87,6 @@ void *PinnedAllocator::take(size_t bytes)
     Block made;
     made.arena = arena;
     made.bytes = bytes;
-    ignore(moiety_usable_size(moiety_host_pool(arena), address_of(block),
-                              &made.bytes));
     if (insert(block, std::move(made)))
         return block;
     free_pinned(arena, block, MOIETY_STREAM_DONE);

@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 #include <moiety/moiety.h>
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -62,6 +63,8 @@ class PinnedWaits
     bool pop(const c10::Stream &stream, PinnedFreed *out);
     void poll_stream(const c10::Stream &stream);
 
+    /* Edge: none; relaxed, advice: blocks that wait. */
+    std::atomic<size_t> count_{0};
     std::mutex lock_; /* of the rest */
     /* By the last of their uses: no stream waits for another. */
     std::unordered_map<c10::Stream, std::deque<PinnedFreed>> freed_;
