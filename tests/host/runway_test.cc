@@ -27,8 +27,9 @@
 namespace
 {
 
-// What flock() fails with; 0: the system's answers.
+// What flock() fails with; 0: the system's answers. And how often it did.
 int g_lock_error;
+unsigned g_lock_failures;
 
 } // namespace
 
@@ -40,6 +41,7 @@ extern "C" int flock(int file, int operation) noexcept
         reinterpret_cast<Flock *>(dlsym(RTLD_NEXT, "flock"));
     if (!g_lock_error)
         return own(file, operation);
+    g_lock_failures++;
     errno = g_lock_error;
     return -1;
 }
@@ -188,12 +190,13 @@ TEST_F(Runway, KnowsTheAddressesOfManyPieces)
 TEST_F(Runway, ReportsWhatIsPinnedAfterEachPiece)
 {
     Arena arena(Pieces());
-    std::vector<uint64_t> done;
+    // A slow machine reports the same again, also that nothing is done.
+    std::vector<uint64_t> done = {0};
     EXPECT_OK(Reserve(arena, kAll, [&](uint64_t bytes) {
-        if (done.empty() || bytes != done.back())
+        if (bytes != done.back())
             done.push_back(bytes);
     }));
-    EXPECT_EQ((std::vector<uint64_t>{kPiece, 2 * kPiece, 3 * kPiece, kAll}),
+    EXPECT_EQ((std::vector<uint64_t>{0, kPiece, 2 * kPiece, 3 * kPiece, kAll}),
               done);
 }
 
@@ -516,7 +519,8 @@ TEST_F(Runway, OthersGrowMeanwhile)
     std::vector<void *> blocks;
     std::thread other;
     EXPECT_OK(Reserve(arena, kAll, [&](uint64_t done) {
-        if (done == kPiece)
+        // It may come again.
+        if (done == kPiece && !other.joinable())
             other = std::thread([&] {
                 for (int i = 0; i < 6; i++)
                     blocks.push_back(arena.Alloc(3 * kMiB));
@@ -624,14 +628,13 @@ TEST_F(RunwayTurn, IsStoppedWhileItWaits)
 // As file systems do that are not of this machine.
 TEST_F(RunwayTurn, DoesNotWaitWhereNothingCanBeLocked)
 {
-    unsigned waits = 0;
     Arena arena(Pieces());
     g_lock_error = ENOLCK;
-    EXPECT_OK(Reserve(arena, kAll, [&](uint64_t done) {
-        if (done == 0 && ++waits == 3)
-            moiety_host_cancel(arena);
-    }));
+    g_lock_failures = 0;
+    EXPECT_OK(Reserve(arena));
     g_lock_error = 0;
+    // Each piece asks once.
+    EXPECT_EQ(kPieces, g_lock_failures);
     EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
 }
 
