@@ -112,8 +112,7 @@ static void finish_all(struct native_postponed *entry)
 
 void native_do_postponed(void)
 {
-    if ((!own.first && !is_some_left()) || own.told_depth || own.is_draining ||
-        native_is_over())
+    if ((!own.first && !is_some_left()) || own.told_depth || own.is_draining)
         return;
     /* A free may trim, and so postpone another one, for this loop. */
     own.is_draining = true;
