@@ -93,7 +93,6 @@ static int check(struct replay_options *out)
                     stderr);
         return -1;
     }
-    out->is_bisect |= out->is_fit;
     if (out->is_concurrent && (out->is_bisect || out->is_map || out->samples)) {
         (void)fputs("replay: --bisect, --fit, --samples and --map are of the "
                     "serial mode\n",
@@ -113,6 +112,7 @@ static void set_defaults(struct replay_options *out)
         subject_list_take_all(&out->subjects);
     if (out->lags.count == 0)
         out->lags.plans[out->lags.count++] = lag_idle;
+    out->is_bisect |= out->is_fit;
 }
 
 int replay_options_parse(int argc, char **argv, struct replay_options *out)

@@ -9,6 +9,7 @@ import tempfile
 
 from moiety._cli.command import (
     ProgramError, TerminalLine, add_command, add_json, find_program)
+from moiety._cli.replay_options import each_once
 from moiety._cli.trace import Reading
 from moiety._replay import engine
 from moiety._report.words import JOIN, as_bytes, as_ratio, as_time, counted
@@ -150,12 +151,7 @@ def _run(options):
 
 
 def _kinds(text):
-    from argparse import ArgumentTypeError
-    kinds = text.split(",")
-    if not set(kinds) <= set(_SUBJECTS) or len(set(kinds)) != len(kinds):
-        raise ArgumentTypeError(
-            f"{text!r}: accepted are mapped and fixed, each once at most")
-    return kinds
+    return each_once(text, _SUBJECTS, "mapped and fixed")
 
 
 def add(commands):

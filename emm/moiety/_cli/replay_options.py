@@ -43,16 +43,17 @@ class Run:
     arguments: tuple
 
 
-def _names(text, accepted, what):
-    names = text.split(",")
-    if not set(names) <= set(accepted) or len(set(names)) != len(names):
+def each_once(text, accepted, what):
+    """Those of a list with commas; `what` says which are accepted."""
+    named = text.split(",")
+    if not set(named) <= set(accepted) or len(set(named)) != len(named):
         raise argparse.ArgumentTypeError(
             f"{text!r}: accepted are {what}, each once at most")
-    return names
+    return named
 
 
 def _modes(text):
-    return _names(text, MODES, " and ".join(MODES))
+    return each_once(text, MODES, " and ".join(MODES))
 
 
 def add(command):
