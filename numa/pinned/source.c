@@ -398,10 +398,8 @@ static moiety_status source_fill(struct moietyi_pinned *pinned,
                                  struct moietyi_progress *progress)
 {
     moiety_status status = source_make(pinned, &record->region, progress);
-    if (status != MOIETY_OK) {
-        live_drop_place(pinned);
+    if (status != MOIETY_OK)
         return status;
-    }
     source_publish(pinned, record, progress);
     moietyi_progress_tick(progress, 0);
     return MOIETY_OK;
@@ -415,10 +413,8 @@ static moiety_status source_fill_for_miss(struct moietyi_pinned *pinned,
     uint64_t releases;
     moiety_status status =
         source_check_shortage(pinned, region->size_bytes, &releases);
-    if (status != MOIETY_OK) {
-        live_drop_place(pinned);
+    if (status != MOIETY_OK)
         return status;
-    }
     moietyi_progress_begin(&alone, pinned->cancels);
     status = source_fill(pinned, record, &alone);
     if (status == MOIETY_E_NO_PINNED_MEMORY && region->is_asked_for)
@@ -444,10 +440,12 @@ static moiety_status source_reserve(void *context, size_t size_bytes,
     moiety_status status = reserve
                                ? source_fill(pinned, record, &reserve->progress)
                                : source_fill_for_miss(pinned, record);
-    if (status == MOIETY_OK)
+    if (status == MOIETY_OK) {
         *out = (moiety_devptr)(uintptr_t)record->region.base;
-    else
+    } else {
+        live_drop_place(pinned);
         (void)source_abandon(pinned, record);
+    }
     return status;
 }
 
