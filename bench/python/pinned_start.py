@@ -151,7 +151,7 @@ def moiety_small_prepare():
     check(ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 
 
-# What pins, what goes before it outside of the time, and PyTorch's settings.
+# A function that pins, another that is called before the time, PyTorch's settings.
 SUBJECTS = {
     "driver": (driver, None, ""),
     "register": (register, None, ""),

@@ -8,7 +8,7 @@
 #define STEP_BYTES_MIN (UINT64_C(2) << 20)
 #define STEP_PARTS 1024U
 #define DOUBLINGS 2U
-/* What is verified above the smallest limit, in so many steps at most. */
+/* Limits up to this part above the smallest are verified, in so many steps. */
 #define VERIFIED_PART 20U
 #define VERIFIED_STEPS 64U
 #define RAISES 20U

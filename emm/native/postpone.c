@@ -26,7 +26,7 @@ struct postponed_list {
 static _Thread_local struct postponed_list own
     __attribute__((tls_model("initial-exec")));
 
-/* What foreign threads left. They have no GIL then. */
+/* Entries of foreign threads, which have no GIL by then. */
 static struct {
     pthread_mutex_t mutex;
     /* Edge: none; relaxed, advice to those who do not have the mutex. */

@@ -260,8 +260,8 @@ static int py_space_type_append(PyObject *list, const moiety_segment_info *info)
     return failed;
 }
 
-/* The one behind `info`. It waits for a thread that grows the memory, and is in the
- * driver, or in a function that is told of segments and wants the GIL. */
+/* The one behind `info`. The call waits for a thread that grows the memory: in the
+ * driver, or in a function of a watcher, which needs the GIL. */
 static moiety_status py_space_type_next_segment(moiety_pool *pool,
                                                 moiety_segment_info *info)
 {

@@ -16,8 +16,7 @@
 
 /* Zeroes: nothing was refused. */
 struct moietyi_shortage {
-    uint64_t
-        bytes; /* the least that was refused since the last pause; 0: none */
+    uint64_t bytes; /* the least refused since the last pause; 0: none */
     uint64_t pause_ns;
     uint64_t until_ns;
     char reason[MOIETYI_REASON_BYTES];
