@@ -127,7 +127,8 @@ static moiety_status check_reserve(const moiety_host *host, uint64_t size_bytes,
         return MOIETY_OK;
     return moietyi_fail(MOIETY_E_TOO_LARGE,
                         "%" PRIu64 " bytes: the arena on node %s never has "
-                        "more than %" PRIu64,
+                        "more than %" PRIu64 ", its limit_bytes or what the "
+                        "nodes had when it was made",
                         size_bytes,
                         moietyi_nodeset_text(&host->place.nodes, nodes),
                         host->limit_bytes);

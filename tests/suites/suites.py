@@ -3,8 +3,8 @@
 their own memory and with ours, and says what differs (comparison.py). For a
 machine with a GPU, without Bazel.
 
-usage: suites.py numba|numpy|cupy|torch|torch-ipc|rmm|cuda-core --out=FOLDER
-                 [--workers=N] [--limit-s=S] [--target=TARGET...]
+usage: suites.py numba|numpy|cupy|torch|torch-ipc|torch-pinned|rmm|cuda-core
+                 --out=FOLDER [--workers=N] [--limit-s=S] [--target=TARGET...]
 
 It needs pytest, pytest-xdist and pytest-timeout, and the package moiety on
 PYTHONPATH. Tests that are in no package are in the package's repository, at the
@@ -116,12 +116,12 @@ def cupy_suite():
         ("cupy-cuda13x", "cupy-cuda12x", "numpy"), frozenset())
 
 
-def torch_suite(targets, ours):
+def torch_suite(targets, ours, options=()):
     root = pathlib.Path(os.environ["TORCH_TESTS"]).resolve()
     return Suite(
         "torch", str(root), tuple(str(root / one) for one in targets),
         HERE / "torch_memory.py", (HERE / "torch_host",),
-        ("--dist", "load"),
+        (*options, "--dist", "load"),
         ({"MOIETY_TORCH_MEMORY": "theirs"},
          {"MOIETY_TORCH_MEMORY": "ours", **ours}),
         ("torch", "numpy"), frozenset())
@@ -160,6 +160,10 @@ SUITES = {
     "torch-ipc": lambda: torch_suite(
         ("test_multiprocessing.py", "test_dataloader.py"),
         {"MOIETY_TORCH_IPC": "1"}),
+    "torch-pinned": lambda: torch_suite(
+        ("test_dataloader.py", "test_cuda.py", "test_torch.py"),
+        {"MOIETY_TORCH_IPC": "1", "MOIETY_TORCH_PINNED": "1"},
+        ("-k", "pin or test_dataloader")),
     "rmm": rmm_suite, "cuda-core": cuda_core_suite,
 }
 

@@ -19,4 +19,9 @@ def pytest_served():
 
     if torch.cuda.memory.get_allocator_backend() != "moiety":
         return 0
+    if os.environ.get("MOIETY_TORCH_PINNED"):
+        stats = torch.cuda.host_memory_stats()
+        # By the name of 2.10 and later, or of 2.9.
+        return stats.get("active_requests.allocated",
+                         stats.get("allocation.allocated", 0))
     return torch.cuda.memory_stats().get("allocation.all.allocated", 0)

@@ -57,11 +57,12 @@ static moiety_status heap_copy_all(struct moietyi_call *call,
             return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                                 "no memory for a snapshot of the heap");
         outcome = copy_once(call, snapshot);
-        if (outcome != COPIED && moietyi_now_ns() >= end_ns)
+        if (outcome != DISTURBED)
+            continue;
+        if (moietyi_now_ns() >= end_ns)
             return moietyi_fail(MOIETY_E_TIMEOUT,
                                 "other threads' calls did not come to an end");
-        if (outcome == DISTURBED)
-            moietyi_nap(NAP_NS);
+        moietyi_nap(NAP_NS);
     }
     return MOIETY_OK;
 }

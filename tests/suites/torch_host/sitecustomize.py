@@ -7,4 +7,5 @@ import os
 if os.environ.get("MOIETY_TORCH_MEMORY") == "ours":
     import moiety.torch
 
-    moiety.torch.enable(ipc=bool(os.environ.get("MOIETY_TORCH_IPC")))
+    moiety.torch.enable(ipc=bool(os.environ.get("MOIETY_TORCH_IPC")),
+                        pinned=bool(os.environ.get("MOIETY_TORCH_PINNED")))
