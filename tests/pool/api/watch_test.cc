@@ -395,7 +395,7 @@ TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
             [&, i] { Churn(pool, watcher, seed + i, is_over, turns); });
     const bool moves = GetParam() & KIND_MAPPED;
     // Checked ones wait for what is in quarantine.
-    const unsigned wanted = GetParam() & KIND_CHECKED ? 500 : 20000;
+    const unsigned wanted = GetParam() & KIND_CHECKED ? 200 : 20000;
     while (turns < wanted || watcher.told.AddedCount() == 0 ||
            watcher.told.ReleasedCount() == 0 ||
            (moves && pool.Stats().mapped_moves == 0))
