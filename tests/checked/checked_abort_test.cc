@@ -50,6 +50,7 @@ TEST_F(CheckedDeathTest, OfAWriteAfterTheFree)
             pool.Free(block);
             pool_test::Synchronize();
             pool_test::Fill(block, 100, 0);
+            pool_test::Synchronize();
             (void)Check(pool);
         },
         "100 bytes of a freed block were written");
