@@ -158,7 +158,8 @@ def test_memory_goes_with_the_futures(client):
     block = on(client, first, tasks.make_filled, 3 * MIB, 1)
     on(client, second, tasks.sizes, block).result()
     assert client.run(tasks.taken)[first] >= 3 * MIB
-    wait_until(lambda: client.run(tasks.used)[first] >= 3 * MIB)
+    # Dask may keep either copy, or both.
+    assert max(client.run(tasks.used).values()) >= 3 * MIB
     del block
     wait_until(lambda: not any(client.run(tasks.used).values()))
     client.unregister_worker_plugin("moiety")
