@@ -29,7 +29,7 @@ VERSION_HEADER = ROOT / "pool/include/moiety/version.h"
 
 # The floors under emm/, the driver that is a library of its own, the C modules,
 # and the programs: the folder of each, and what they share.
-LIBRARY_FOLDERS = ("pool", "numa")
+LIBRARY_FOLDERS = ("pool", "numa", "serve/client", "serve/protocol")
 STANDIN_FOLDER = "pool/standin"
 MODULE_FOLDERS = {"_native": "emm/native", "_nep49": "emm/nep49"}
 PROGRAM_FOLDERS = {"bench": "bench/harness", "replay": "bench/replay"}

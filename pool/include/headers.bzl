@@ -26,6 +26,7 @@ HEADERS = [
     "moiety/private.h",
     "moiety/probe.h",
     "moiety/trace.h",
+    "moiety/region.h",
     "moiety/scope.h",
     "moiety/segment.h",
     "moiety/source.h",

@@ -57,7 +57,7 @@ esac
 headers=(pool/include/moiety/*.{h,hpp} pool/include/moiety/{cxx,stacks}/*.hpp
     pool/include/moiety/stacks/*.h)
 for needed in libmoiety.so libmoiety.a LICENSE pool/standin/libcuda.so.1 \
-    pool/standin/standin.h "${headers[@]}"; do
+    pool/standin/standin.h serve/keeper/moiety-serve "${headers[@]}"; do
     [ -e "$needed" ] || fail "$needed was not built; $usage"
 done
 
@@ -100,6 +100,7 @@ put "lib/libmoiety.so.$version" 755 <libmoiety.so
 ln -sfn "libmoiety.so.$version" "$library/libmoiety.so.0"
 ln -sfn libmoiety.so.0 "$library/libmoiety.so"
 put lib/libmoiety.a 644 <libmoiety.a
+put bin/moiety-serve 755 <serve/keeper/moiety-serve
 for header in "${headers[@]}"; do
     put "include/${header#pool/include/}" 644 <"$header"
 done

@@ -18,7 +18,7 @@ import moiety
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PARTS = ("bench/base", "bench/harness", "bench/lag", "bench/replay",
-         "bench/subjects", "bench/workloads", "emm", "numa", "pool",
+         "bench/subjects", "bench/workloads", "emm", "numa", "pool", "serve",
          "tests/oracle")
 FILES = ("LICENSE", "docs/moiety.1")
 IGNORED = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")

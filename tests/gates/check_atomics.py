@@ -30,7 +30,7 @@ import re
 
 from tree_files import files_of, run_check
 
-FOLDERS = ("pool", "numa", "emm")
+FOLDERS = ("pool", "numa", "serve", "emm")
 # Its functions are the operations: the comment is where they are called.
 WRAPPERS = "pool/base/atomics.h"
 ROWS = "docs/dev/memory-model.md"

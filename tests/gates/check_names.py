@@ -4,7 +4,7 @@
 
     check_names.py ROOT
 
-1. No two source files of pool, numa and emm have a static function of one name.
+1. No two source files of pool, numa, serve and emm have a static function of one name.
 2. No folder has more than 25 files, BUILD and README.md counted. Data and ADRs
    are not counted.
 3. No name in the library has a word that docs/dev/glossary.md calls by
@@ -36,7 +36,8 @@ TOKEN = re.compile(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|#include.*?$|(\w+)",
 def shared_names(root, files):
     where = collections.defaultdict(list)
     for file in files:
-        if file.startswith(("pool/", "numa/", "emm/")) and file.endswith(".c"):
+        if file.startswith(
+                ("pool/", "numa/", "serve/", "emm/")) and file.endswith(".c"):
             for name in set(STATIC.findall((root / file).read_text())):
                 where[name].append(file)
     return [f"{' and '.join(found)} have a static {name}()"

@@ -18,7 +18,7 @@ else
 fi
 
 code='\.(c|h|inc|cc)$'
-product='^(pool|numa|emm)/.*\.(c|h|inc)$'
+product='^(pool|numa|serve|emm)/.*\.(c|h|inc)$'
 build='(^|/)(BUILD|[^/]*\.bzl)$'
 licensed="$code|$build|\.(sh|py|cmake|map)\$|(^|/)(bazelw|WORKSPACE)\$"
 
@@ -104,7 +104,7 @@ check_locks() {
             's/^(static )?pthread_mutex_t ([a-z_]+).*/\2/p' "$file"); do
             grep -HnIE "pthread_(mutex_\w*lock|cond_\w*wait)\b.*&$name\b" "$file"
         done
-    done < <(matching '^(pool|numa)/.*\.[ch]$') |
+    done < <(matching '^(pool|numa|serve)/.*\.[ch]$') |
         breaks "a lock of the process that no build watches"
 }
 

@@ -100,6 +100,16 @@ test_libraries() {
         "$(needed_by "$lib/libmoiety_standin.so")"
 }
 
+# It loads no driver, so it keeps memory that a driver cannot harm.
+test_keeper() {
+    expect_text "the keeper needs the C library alone" "libc.so.6" \
+        "$(needed_by "$tree/bin/moiety-serve")"
+    expect_ok "it says how it is used" grep -q '^usage: moiety-serve' \
+        <("$tree/bin/moiety-serve" --help)
+    expect_refusal "it drains no keeper that is not there" "no keeper answers" \
+        "$tree/bin/moiety-serve" --socket nowhere --drain
+}
+
 test_headers() {
     expect_ok "a header of a folder lies in its folder" \
         test -e "$tree/include/moiety/stacks/tensorrt.hpp" \
@@ -189,6 +199,7 @@ test_readme_example() {
 test_installing
 test_bad_arguments
 test_libraries
+test_keeper
 test_headers
 test_pkg_config
 test_cmake

@@ -325,6 +325,32 @@ void AddTexts(const Arguments &a, Calls &calls)
     };
 }
 
+void AddRegions(const Arguments &a, Calls &calls)
+{
+    static moiety_keeper_options at = MOIETY_KEEPER_OPTIONS_INIT;
+    static moiety_region_part part = {nullptr, 0, 2 << 20, 0, 0};
+    static moiety_region_options options = MOIETY_REGION_OPTIONS_INIT;
+    static moiety_region_info info;
+    static moiety_region_entry entry;
+    static moiety_keeper *keeper;
+    static moiety_region *region;
+    at.path = "/nowhere";
+    options.name = "region";
+    options.parts = &part;
+    options.part_count = 1;
+    info.struct_size = sizeof(info);
+    entry.struct_size = sizeof(entry);
+    FORKED(moiety_keeper_connect, (&at, &keeper));
+    FORKED(moiety_keeper_disconnect, (a.keeper));
+    FORKED(moiety_keeper_drop, (a.keeper, "region"));
+    FORKED(moiety_keeper_list, (a.keeper, 0, &entry));
+    FORKED(moiety_region_create, (a.keeper, &options, &region));
+    FORKED(moiety_region_open, (a.keeper, &options, &region));
+    FORKED(moiety_region_commit, (a.region, nullptr, 0));
+    FORKED(moiety_region_get_info, (a.region, 0, &info));
+    FORKED(moiety_region_close, (a.region));
+}
+
 } // namespace
 
 Calls EveryFunctionInAChild(const Arguments &arguments)
@@ -336,6 +362,7 @@ Calls EveryFunctionInAChild(const Arguments &arguments)
     AddTenantsAndScopes(arguments, calls);
     AddPrivateArenas(arguments, calls);
     AddHostArenas(arguments, calls);
+    AddRegions(arguments, calls);
     AddViews(arguments, calls);
     AddTexts(arguments, calls);
     return calls;

@@ -13,6 +13,7 @@
 
 #include "moiety/ipc.h"
 #include "moiety/moiety.h"
+#include "moiety/region.h"
 
 namespace process_test
 {
@@ -30,6 +31,8 @@ struct Arguments {
     moiety_host *host;
     void *host_block;
     moiety_growth *growth; // that is over
+    moiety_keeper *keeper;
+    moiety_region *region; // is being written
 };
 
 // By the name of the function: true if the answer is the one for the child of a

@@ -23,6 +23,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/process/every_function.h"
+#include "tests/serve/keeper_under_test.h"
 #include "tests/support/tools/pools.h"
 
 // A child has what the parent's threads were, and cannot join them.
@@ -70,6 +71,7 @@ class Forks : public StandinTest
         ASSERT_OK(create_tenant(arguments_.pool, "", 0, &arguments_.tenant));
         ASSERT_OK(create_arena(arguments_.pool, 0, &arguments_.arena));
         MakeHostArena();
+        MakeRegion();
         arguments_.stream = stream_;
         arguments_.event = pool_test::NewEvent();
         arguments_.context = pool_test::PrimaryContext();
@@ -92,8 +94,24 @@ class Forks : public StandinTest
                                     &arguments_.host_block));
     }
 
+    void MakeRegion()
+    {
+        moiety_keeper_options at = MOIETY_KEEPER_OPTIONS_INIT;
+        moiety_region_part part = {nullptr, 0, 2 * kMiB, 0, 0};
+        moiety_region_options options = MOIETY_REGION_OPTIONS_INIT;
+        at.path = keeper_.path().c_str();
+        options.name = "region";
+        options.parts = &part;
+        options.part_count = 1;
+        ASSERT_OK(moiety_keeper_connect(&at, &arguments_.keeper));
+        ASSERT_OK(moiety_region_create(arguments_.keeper, &options,
+                                       &arguments_.region));
+    }
+
     void TearDown() override
     {
+        EXPECT_OK(moiety_region_close(arguments_.region));
+        EXPECT_OK(moiety_keeper_disconnect(arguments_.keeper));
         pool_test::DestroyEvent(arguments_.event);
         EXPECT_OK(moiety_host_free(arguments_.host, arguments_.host_block,
                                    MOIETY_STREAM_DONE));
@@ -139,6 +157,7 @@ class Forks : public StandinTest
                "called";
     }
 
+    serve_test::Keeper keeper_;
     Arguments arguments_ = {};
     pool_test::Stream stream_;
     std::map<std::string, std::function<bool()>> calls_;
