@@ -33,6 +33,8 @@ LIBRARY_FOLDERS = ("pool", "numa", "serve/client", "serve/protocol")
 STANDIN_FOLDER = "pool/standin"
 MODULE_FOLDERS = {"_native": "emm/native", "_nep49": "emm/nep49"}
 PROGRAM_FOLDERS = {"bench": "bench/harness", "replay": "bench/replay"}
+KEEPER = "_programs/serve"
+KEEPER_FOLDER = "serve/keeper"
 SHARED_FOLDERS = ("bench/base", "bench/lag", "bench/subjects",
                   "bench/workloads")
 ORACLE = "tests/oracle/mutex_buddy"
@@ -96,11 +98,17 @@ def program_sources(name):
     return [f"{folder}/main.c", *sources_in(folder)]
 
 
+def keeper_sources():
+    """Of a program that has neither the library nor a driver."""
+    return [f"{KEEPER_FOLDER}/main.c", "serve/client/connection.c",
+            *sources_in(KEEPER_FOLDER, "serve/protocol", "pool/base")]
+
+
 def carried_files():
     """What of ROOT an sdist needs."""
     folders = [*LIBRARY_FOLDERS, *MODULE_FOLDERS.values(),
                *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS, *TORCH_SOURCES,
-               PLUGGABLE_FOLDER]
+               KEEPER_FOLDER, PLUGGABLE_FOLDER]
     found = {str(path.relative_to(ROOT)) for folder in folders
              for path in (ROOT / folder).rglob("*")
              if path.suffix in CARRIED_SUFFIXES}
@@ -239,6 +247,8 @@ class BuildMoiety(build_ext):
             link([*own, *shared, *library_objects],
                  self.path_of(f"_programs/{name}"), "-lhwloc", "-lm", "-ldl",
                  "-pthread", compiler=("CXX", "c++"))
+        link(compile_all(keeper_sources(), self.build_temp), self.path_of(KEEPER),
+             "-pthread")
 
     def copy_torch_sources(self):
         for name, path in torch_sources():
@@ -255,8 +265,8 @@ class BuildMoiety(build_ext):
              "-Wl,--no-as-needed", "-lc")
 
     def beside_modules(self):
-        return [LIBRARY, STANDIN, PLUGGABLE, *(f"_programs/{name}"
-                                    for name in PROGRAM_FOLDERS),
+        return [LIBRARY, STANDIN, PLUGGABLE, KEEPER,
+                *(f"_programs/{name}" for name in PROGRAM_FOLDERS),
                 *(name for name, _ in torch_sources())]
 
     def get_outputs(self):

@@ -124,7 +124,8 @@ def test_a_docstring_becomes_markdown(text, page):
 
 STUBS = ("_native", "_nep49", "_pools.pools", "_support.guards",
            "_support.stats", "cuda_core", "cupy", "dask", "ipc",
-           "numba", "numpy", "observe", "onnxruntime", "rmm", "trace")
+           "numba", "numpy", "observe", "onnxruntime", "regions", "rmm",
+           "trace")
 # Of numba's: as their base classes have them.
 INHERITED = {("numba", "OutOfMemoryError")}
 # What Python 3.12 and later show of the buffer protocol.

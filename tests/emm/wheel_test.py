@@ -22,7 +22,7 @@ PARTS = ("bench/base", "bench/harness", "bench/lag", "bench/replay",
          "tests/oracle")
 FILES = ("LICENSE", "docs/moiety.1")
 IGNORED = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
-PROGRAMS = {"_programs/bench", "_programs/replay"}
+PROGRAMS = {"_programs/bench", "_programs/replay", "_programs/serve"}
 STANDIN = "standin/libcuda.so.1"
 MODULES = {"_native.abi3.so", "_nep49.abi3.so"}
 LIBRARY = "libmoiety.so.0"
@@ -255,6 +255,26 @@ def test_it_replays_and_measures(empty, trace):
     rows = run(command, "bench", "--driver=standin", "--workload=pair",
                "--subject=moiety", "--threads=1", "--budget=60", "--repeats=1")
     assert '"workload"' in rows
+
+
+def test_it_keeps_regions(empty, tmp_path):
+    path = tmp_path / "keeper"
+    command = empty.parent / "moiety"
+    with subprocess.Popen([command, "serve", f"--socket={path}",
+                           "--accept-memfd"]) as keeper:
+        try:
+            while not path.exists() and keeper.poll() is None:
+                pass
+            code = """
+import sys, moiety.regions
+with moiety.regions.connect(sys.argv[1]) as keeper:
+    keeper.create("kept", {0: "2MiB"}).commit()
+"""
+            run(empty, "-c", code, path, env={"MOIETY_DRIVER": "standin"})
+            assert "kept: committed" in run(command, "regions", path)
+        finally:
+            keeper.terminate()
+    assert keeper.returncode == 0
 
 
 def test_it_uses_no_library_of_the_system(empty, folder):

@@ -26,7 +26,7 @@ from moiety import _native
 
 PACKAGE = Path(moiety.__file__).parent
 MODULES = ("", "numpy", "torch", "cupy", "numba", "rmm", "cuda_core", "dask",
-           "onnxruntime", "ipc", "observe", "trace")
+           "onnxruntime", "ipc", "regions", "observe", "trace")
 COLUMNS = 100
 PARAMETER = re.compile(r"([\w\"*]\S*(?:, [\w\"*]\S*)*)  +(\S.*)")
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->

@@ -74,6 +74,10 @@ def add_json_command(commands, name, summary, description, epilog, run):
 BESIDE = Path(__file__).parents[1] / "_programs"
 
 
+_TARGETS = {"bench": "//bench:bench", "replay": "//bench:replay",
+            "serve": "//serve:moiety-serve"}
+
+
 class ProgramError(Exception):
     """There is no such program, or it cannot be started."""
 
@@ -100,7 +104,7 @@ def find_program(name):
         return os.path.abspath(on_path)
     raise ProgramError(
         f"the program {name} is not here: build it in a checkout with "
-        f"./bazelw build //bench:{name} and name it in {variable}")
+        f"./bazelw build {_TARGETS[name]} and name it in {variable}")
 
 
 _BAR_LETTERS = 20

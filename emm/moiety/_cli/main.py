@@ -8,7 +8,7 @@ import sys
 
 from moiety import _native
 from moiety._cli import (
-    bench, completion, doctor, fit, info, observe, replay, trace)
+    bench, completion, doctor, fit, info, observe, replay, serve, trace)
 from moiety._cli.command import Parser
 
 _EPILOG = """\
@@ -43,6 +43,7 @@ def parser():
     trace.add(commands)
     observe.add_stats(commands)
     observe.add_snapshot(commands)
+    serve.add(commands)
     completion.add(commands, parser)
     return made
 

@@ -18,7 +18,7 @@ _VARIABLES = {
     "MOIETY_CONF": "Settings of pools and host arenas, key:value with commas "
                    "between them; moiety doctor says what is wrong with it.",
 }
-_PROGRAMS = ("bench", "replay")
+_PROGRAMS = ("bench", "replay", "serve")
 
 
 def escaped(text):

@@ -157,7 +157,7 @@ def conf(machine):
 
 # Variables that users set; docs/configuration.md describes them.
 VARIABLES = ("MOIETY_BENCH", "MOIETY_CONF", "MOIETY_DRIVER", "MOIETY_REPLAY",
-             "MOIETY_REQUIRE_GPU", "MOIETY_STANDIN_MEMORY",
+             "MOIETY_REQUIRE_GPU", "MOIETY_SERVE", "MOIETY_STANDIN_MEMORY",
              "MOIETY_TORCH_CACHE", "MOIETY_TORCH_PREBUILT")
 
 

@@ -7,7 +7,6 @@ block that arrives is one of the receiver's pool; without room for it there, the
 task that uses it is told, as Dask waits for ever where arrival itself fails.
 """
 
-import contextlib
 import copyreg
 import ctypes
 import functools
@@ -17,48 +16,8 @@ from dask.sizeof import sizeof
 from distributed.protocol import dask_deserialize, dask_serialize
 
 from moiety import _native
+from moiety._support import driver as _driver
 from moiety.dask._process import PROCESS
-
-_ADDRESS, _SIZE = ctypes.c_uint64, ctypes.c_size_t
-_FUNCTIONS = {
-    "cuDevicePrimaryCtxRetain": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_int),
-    "cuDevicePrimaryCtxRelease_v2": (ctypes.c_int,),
-    "cuCtxPushCurrent_v2": (ctypes.c_void_p,),
-    "cuCtxPopCurrent_v2": (ctypes.POINTER(ctypes.c_void_p),),
-    "cuCtxSynchronize": (),
-    "cuMemcpyDtoH_v2": (_ADDRESS, _ADDRESS, _SIZE),
-    "cuMemcpyHtoD_v2": (_ADDRESS, _ADDRESS, _SIZE),
-}
-
-
-@functools.cache
-def _driver():
-    driver = ctypes.CDLL(_native.probe(0)["library_path"])
-    for name, types in _FUNCTIONS.items():
-        getattr(driver, name).argtypes = types
-    return driver
-
-
-def _call(name, *arguments):
-    status = getattr(_driver(), name)(*arguments)
-    if status:
-        raise _native._error_for("E_DRIVER", f"{name}() returned {status}")
-
-
-@contextlib.contextmanager
-def _context_of(device):
-    """Whatever thread of a worker this is, it can reach the device here."""
-    context = ctypes.c_void_p()
-    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    try:
-        _call("cuCtxPushCurrent_v2", context)
-        try:
-            yield
-        finally:
-            _call("cuCtxPopCurrent_v2", ctypes.byref(context))
-    finally:
-        _call("cuDevicePrimaryCtxRelease_v2", device)
-
 
 @functools.cache
 def _arena(device):
@@ -102,10 +61,10 @@ def _dump_block(block):
     if not nbytes:
         return header, []
     view = _staging(device, nbytes)
-    with _context_of(device):
+    with _driver.primary_context(device):
         # Whatever stream writes it.
-        _call("cuCtxSynchronize")
-        _call("cuMemcpyDtoH_v2", _address(view), block.address, nbytes)
+        _driver.call("cuCtxSynchronize")
+        _driver.call("cuMemcpyDtoH_v2", _address(view), block.address, nbytes)
     return header, [view]
 
 
@@ -117,10 +76,10 @@ def _load_block(header, frames):
         device = block.pool.device
         view = _staging(device, nbytes)
         _fill(view, frames)
-        with _context_of(device):
-            _call("cuMemcpyHtoD_v2", block.address, _address(view), nbytes)
+        with _driver.primary_context(device):
+            _driver.call("cuMemcpyHtoD_v2", block.address, _address(view), nbytes)
             # What is not pinned may still be on its way.
-            _call("cuCtxSynchronize")
+            _driver.call("cuCtxSynchronize")
     return block
 
 
@@ -128,8 +87,8 @@ def _dump_host_block(block):
     header = {"nbytes": block.nbytes, "device": block.arena.device}
     if not block.nbytes:
         return header, []
-    with _context_of(block.arena.device):
-        _call("cuCtxSynchronize")
+    with _driver.primary_context(block.arena.device):
+        _driver.call("cuCtxSynchronize")
     return header, [_view(block)]
 
 
