@@ -134,7 +134,8 @@ static bool vault_answer(struct vault *vault)
     if (is_cut) {
         message.status = MOIETY_E_NO_HOST_MEMORY;
     } else if (message.verb == VAULT_PUT) {
-        message.status = vault_do_put(vault, &message.record, descriptor);
+        message.status =
+            (int32_t)vault_do_put(vault, &message.record, descriptor);
     } else if (message.verb == VAULT_DROP) {
         vault_do_drop(vault, message.record.number);
     } else {
