@@ -6,7 +6,7 @@
     # The process that loads weights
     with moiety.regions.connect("/run/user/1000/moiety") as keeper:
         region = keeper.create("weights", {0: 4 << 30})   # bytes of each device
-        array = cupy.asarray(region.parts[0])             # PyTorch, numba: the same way
+        array = cupy.asarray(region.parts[0])             # or torch.from_dlpack()
         ...                                               # write it
         stream.synchronize()
         region.commit(b"what readers need to know")
@@ -47,6 +47,9 @@ __all__ = ["Entry", "Keeper", "Part", "Region", "connect"]
 
 _WRITE = 1
 _NAME_BYTES = 256
+# Of DLPack: the kind of device, and the type of an element.
+_CUDA = 2
+_BYTES = (1, 8)
 _STATES = {1: "writing", 2: "committed", 3: "fenced", 4: "dropped"}
 
 
@@ -156,8 +159,8 @@ class Entry(NamedTuple):
 
 
 class Part:
-    """A region's memory on one device, as bytes; an array of any library can be made
-    of it. It keeps its Region. Attributes: `device`, `address`, `nbytes`,
+    """A region's memory on one device, as bytes, with __cuda_array_interface__ and
+    DLPack. PyTorch takes what is read-only by DLPack alone. It keeps its Region. Attributes: `device`, `address`, `nbytes`,
     `is_readonly`."""
 
     def __init__(self, region, device, address, nbytes):
@@ -171,13 +174,30 @@ class Part:
         """Whether this process does not write the region, or no longer."""
         return not self._region.is_writer
 
-    @property
-    def __cuda_array_interface__(self):
+    def _check_open(self):
         if not self._region.is_open:
             raise _native._error_for("E_CLOSED", "the region is closed")
+
+    @property
+    def __cuda_array_interface__(self):
+        self._check_open()
         return {"shape": (self.nbytes,), "typestr": "|u1", "version": 3,
                 "data": (self.address, self.is_readonly), "strides": None,
                 "stream": None}
+
+    def __dlpack_device__(self):
+        return _CUDA, self.device
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None,
+                   copy=None):
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("the memory is on another device")
+        if copy:
+            raise BufferError("a region is never copied")
+        self._check_open()
+        return _native._dlpack_make(
+            self, self.address, self.__dlpack_device__(), _BYTES, (self.nbytes,),
+            None, max_version, self.is_readonly)
 
     def __repr__(self):
         return (f"<moiety.regions.Part of {self.nbytes} bytes at "

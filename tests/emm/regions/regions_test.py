@@ -149,10 +149,21 @@ def test_arrays_are_of_its_memory_until_it_is_closed(keeper):
     seen = part.__cuda_array_interface__
     assert seen["shape"] == (4 * MIB,) and seen["typestr"] == "|u1"
     assert seen["data"] == (part.address, False)
+    assert part.__dlpack_device__() == (2, 0)
+    read = moiety._native._dlpack_read(part.__dlpack__(max_version=(1, 0)))
+    assert read[:4] == (part.address, (2, 0), (1, 8, 1), (4 * MIB,))
+    with pytest.raises(BufferError):
+        part.__dlpack__(copy=True)
+    with pytest.raises(BufferError):
+        part.__dlpack__(dl_device=(2, 1))
     region.commit()
+    # A consumer before DLPack 1.0 cannot see that it is for reading.
+    with pytest.raises(BufferError):
+        part.__dlpack__()
     assert part.__cuda_array_interface__["data"] == (part.address, True)
     region.close()
     assert status_of(lambda: part.__cuda_array_interface__) == "E_CLOSED"
+    assert status_of(part.__dlpack__) == "E_CLOSED"
     assert status_of(region.commit) == "E_CLOSED"
 
 
