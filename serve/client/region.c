@@ -112,10 +112,12 @@ static moiety_region *region_allocate(struct moiety_keeper *keeper,
     return region;
 }
 
-static moiety_status region_end_lease(struct moiety_region *region)
+static moiety_status region_end_lease(struct moiety_region *region,
+                                      bool has_written)
 {
     struct moietyi_serve_received exchange;
     region_request(region, MOIETYI_SERVE_CLOSE, &exchange);
+    exchange.frame.is_writer = !has_written;
     return moietyi_connection_ask(region->keeper, &exchange, NULL, 0);
 }
 
@@ -137,7 +139,7 @@ static void region_undo(struct moiety_region *region, bool has_lease)
     for (int i = 0; i < MOIETYI_UNDO_TRIES; i++)
         if (region_unmap(region) == MOIETY_OK)
             break;
-    if (has_lease && region_end_lease(region) != MOIETY_OK)
+    if (has_lease && region_end_lease(region, false) != MOIETY_OK)
         (void)moietyi_fail(MOIETY_OK, "it ends with the process");
     moietyi_failure_restore(&failure);
     free(region->layout);
@@ -594,7 +596,7 @@ moiety_status moiety_region_close(moiety_region *region)
         return status;
     status = region_unmap(region);
     if (status == MOIETY_OK) {
-        status = region_end_lease(region);
+        status = region_end_lease(region, true);
         keeper->region_count--;
         free(region->layout);
         free(region);

@@ -341,13 +341,30 @@ static moiety_status answer_fetch_layout(struct request *request)
     return MOIETY_OK;
 }
 
+/* A writer that could not map the region wrote nothing: it is as it was. */
+static moiety_status give_up_write(struct request *request,
+                                   struct moietyi_hold *hold)
+{
+    struct moietyi_serve_region value = hold->region->value;
+    if (moietyi_kept_writer(request->keeper, hold->region) != hold ||
+        !value.generation)
+        return MOIETY_OK;
+    value.state = MOIETY_REGION_COMMITTED;
+    return moietyi_kept_store(request->keeper, hold->region, &value);
+}
+
 static moiety_status answer_close(struct request *request)
 {
-    struct moietyi_hold *hold = moietyi_hold_find(
-        request->keeper, request->client, request->received->frame.token);
-    if (hold)
+    const struct moietyi_serve_frame *frame = &request->received->frame;
+    struct moietyi_hold *hold =
+        moietyi_hold_find(request->keeper, request->client, frame->token);
+    if (!hold)
+        return MOIETY_OK;
+    moiety_status status =
+        frame->is_writer ? give_up_write(request, hold) : MOIETY_OK;
+    if (status == MOIETY_OK)
         moietyi_hold_end(request->keeper, hold);
-    return MOIETY_OK;
+    return status;
 }
 
 static moiety_status answer_drop(struct request *request)

@@ -44,7 +44,7 @@ enum moietyi_serve_kind {
     MOIETYI_SERVE_OPEN,         /* token, name, is_writer */
     MOIETYI_SERVE_FETCH,        /* token, part, first; replies descriptors */
     MOIETYI_SERVE_FETCH_LAYOUT, /* token; replies one or none */
-    MOIETYI_SERVE_CLOSE,        /* token */
+    MOIETYI_SERVE_CLOSE,        /* token, is_writer: it wrote nothing */
     MOIETYI_SERVE_DROP,         /* name */
     MOIETYI_SERVE_DRAIN,        /* replies a count in `cursor` */
     MOIETYI_SERVE_LIST,         /* cursor: the region before */

@@ -258,7 +258,8 @@ moiety_region_create(moiety_keeper *keeper,
  * @param keeper   A connection.
  * @param options  `name` is set. MOIETY_REGION_WRITE makes this process the
  *                 writer: the region is to be committed again, and goes if the
- *                 process ends or closes it before that.
+ *                 process ends or closes it before that. A call that fails leaves
+ *                 the region as it was.
  * @param out      [out] Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_E_STALE    There is no such region.

@@ -91,9 +91,10 @@ def keeper(path):
     with moiety.regions.connect(path) as made:
         wait_for_none(made)
         yield made
-        for entry in made.entries():
+    with moiety.regions.connect(path) as after:
+        for entry in after.entries():
             if entry.state == "committed":
-                made.drop(entry.name)
+                after.drop(entry.name)
 
 
 def command(*arguments):
@@ -141,6 +142,26 @@ def test_a_region_is_written_by_one_process_and_then_read(keeper):
         assert again.is_writer
         again.commit()
         assert (again.generation, again.layout) == (2, None)
+
+
+def test_a_writer_that_cannot_map_it_changes_nothing(keeper, path):
+    keeper.create("stays", {0: MIB}).commit(b"once")
+    keeper.close()
+    # The region has no part on the second device.
+    ended = run_program("""
+        import sys
+        import moiety.regions
+        keeper = moiety.regions.connect(sys.argv[1])
+        try:
+            keeper.open("stays", (1,), write=True)
+        except moiety.Error as error:
+            print(error.status)
+    """, path, MOIETY_STANDIN_DEVICES="2")
+    assert ended.stdout == "E_INVALID\n", ended.stderr
+    with moiety.regions.connect(path) as again:
+        with again.open("stays") as region:
+            assert (region.generation, region.layout) == (1, b"once")
+        again.drop("stays")
 
 
 def test_arrays_are_of_its_memory_until_it_is_closed(keeper):
