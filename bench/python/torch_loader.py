@@ -24,8 +24,9 @@ import os
 import statistics
 import time
 
+import torch_pinned
+
 SUBJECTS = ("native", "register", "moiety", "pinned")
-REGISTER = "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("subject", choices=SUBJECTS)
@@ -34,7 +35,7 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--workers", type=int, default=8)
 arguments = parser.parse_args()
 if arguments.subject == "register":
-    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = REGISTER
+    os.environ[torch_pinned.CONF] = torch_pinned.REGISTER
 
 import torch  # noqa: E402
 import torch_gpt  # noqa: E402
@@ -103,14 +104,6 @@ def loss_of_texts(model, words, is_word):
     return torch_gpt.loss_of(model, words) * is_word.float().mean()
 
 
-def host_bytes():
-    """The most that was pinned, by a release's name for it."""
-    stats = torch.cuda.host_memory_stats()
-    name = "reserved_bytes" if "reserved_bytes.peak" in stats \
-        else "allocated_bytes"
-    return stats[f"{name}.peak"]
-
-
 def train(model, loss_of, dataset):
     """The seconds of each step, and the number of wrong batches."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -148,7 +141,7 @@ def main():
         "workers": arguments.workers, "wrong": wrong,
         "step_ms": round(statistics.median(late), 3),
         "slowest_ms": round(max(late), 3), "all_s": round(sum(times), 3),
-        "pinned_bytes": host_bytes(),
+        "pinned_bytes": torch_pinned.held_bytes(torch, "peak"),
         "reserved_bytes": torch.cuda.max_memory_reserved(),
         "torch": torch.__version__,
     }, separators=(",", ":")))

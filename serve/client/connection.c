@@ -130,12 +130,16 @@ connection_exchange(struct moiety_keeper *keeper,
     return status;
 }
 
-static moiety_status connection_hello(struct moiety_keeper *keeper)
+/* Connects, and hears whether the keeper takes this process. */
+static moiety_status connection_begin(struct moiety_keeper *keeper)
 {
     struct moietyi_serve_received hello = {
         .frame = {.kind = MOIETYI_SERVE_HELLO}};
     bool is_refused;
-    return connection_exchange(keeper, &hello, NULL, 0, &is_refused);
+    moiety_status status = connection_connect(keeper);
+    return status == MOIETY_OK
+               ? connection_exchange(keeper, &hello, NULL, 0, &is_refused)
+               : status;
 }
 
 moiety_status moietyi_connection_ask(struct moiety_keeper *keeper,
@@ -149,18 +153,13 @@ moiety_status moietyi_connection_ask(struct moiety_keeper *keeper,
         if (i)
             moietyi_nap(ASK_NAP_NS);
         exchange->frame = request;
-        status = MOIETY_OK;
-        if (keeper->socket < 0) {
-            status = connection_connect(keeper);
-            if (status == MOIETY_OK)
-                status = connection_hello(keeper);
-        }
+        status = keeper->socket < 0 ? connection_begin(keeper) : MOIETY_OK;
         if (status == MOIETY_OK)
             status = connection_exchange(keeper, exchange, descriptors, count,
                                          &is_refused);
         if (status == MOIETY_OK || is_refused)
             return status;
-        /* What comes late must not be taken for the next reply. */
+        /* A late reply must not be taken for the next one. */
         connection_drop(keeper);
         if (status != MOIETY_E_PEER_GONE)
             return status;
@@ -187,9 +186,7 @@ moiety_status moietyi_connection_open(const char *path,
     keeper->address = address;
     keeper->socket = -1;
     (void)pthread_mutex_init(&keeper->lock, NULL);
-    moiety_status status = connection_connect(keeper);
-    if (status == MOIETY_OK)
-        status = connection_hello(keeper);
+    moiety_status status = connection_begin(keeper);
     if (status == MOIETY_OK)
         *out = keeper;
     else

@@ -25,7 +25,7 @@
 _Static_assert(MOIETY_REGION_PARTS == MOIETYI_SERVE_PARTS &&
                    MOIETY_REGION_NAME_BYTES == MOIETYI_SERVE_NAME_BYTES &&
                    MOIETY_REGION_LAYOUT_BYTES == MOIETYI_SERVE_LAYOUT_BYTES,
-               "what users read is what keepers do");
+               "users read the bounds that keepers have");
 
 struct moiety_region {
     struct moiety_keeper *keeper;
@@ -154,7 +154,7 @@ static uint64_t round_up(uint64_t size_bytes)
                : size_bytes;
 }
 
-/* What the keeper hears, and addresses for what is mapped. */
+/* The description for the keeper, and addresses of the parts that are mapped. */
 static moiety_status region_plan(struct moiety_region *region,
                                  const moiety_region_options *options)
 {
@@ -368,7 +368,7 @@ static moiety_status region_fetch_layout(struct moiety_region *region)
     return status;
 }
 
-/* What the keeper says is checked as what a client says. */
+/* A keeper's description is checked as a client's is. */
 static moiety_status region_learn(struct moiety_region *region,
                                   const struct moietyi_serve_region *value)
 {
@@ -411,38 +411,38 @@ static moiety_status region_open(struct moiety_keeper *keeper,
     return MOIETY_OK;
 }
 
-moiety_status moiety_region_create(moiety_keeper *keeper,
+static moiety_status region_obtain(moiety_keeper *keeper,
                                    const moiety_region_options *options,
-                                   moiety_region **out)
+                                   moiety_region **out, bool is_open)
 {
-    if (!keeper)
+    if (!keeper) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_region_create: keeper is NULL");
-    moiety_status status = region_check(options, out, false);
+                            "moiety_region_%s: keeper is NULL",
+                            is_open ? "open" : "create");
+    }
+    moiety_status status = region_check(options, out, is_open);
     if (status == MOIETY_OK)
         status = moietyi_connection_enter(keeper);
     if (status != MOIETY_OK)
         return status;
-    status = region_create(keeper, options, out);
+    status = is_open ? region_open(keeper, options, out)
+                     : region_create(keeper, options, out);
     moietyi_connection_leave(keeper);
     return status;
+}
+
+moiety_status moiety_region_create(moiety_keeper *keeper,
+                                   const moiety_region_options *options,
+                                   moiety_region **out)
+{
+    return region_obtain(keeper, options, out, false);
 }
 
 moiety_status moiety_region_open(moiety_keeper *keeper,
                                  const moiety_region_options *options,
                                  moiety_region **out)
 {
-    if (!keeper)
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_region_open: keeper is NULL");
-    moiety_status status = region_check(options, out, true);
-    if (status == MOIETY_OK)
-        status = moietyi_connection_enter(keeper);
-    if (status != MOIETY_OK)
-        return status;
-    status = region_open(keeper, options, out);
-    moietyi_connection_leave(keeper);
-    return status;
+    return region_obtain(keeper, options, out, true);
 }
 
 /* A sealed file with the layout; -1: none could be made. */

@@ -15,7 +15,7 @@
 #include "serve/keeper/vault.h"
 #include "serve/protocol/frame.h"
 
-/* What an event of epoll is about: the first field of its object. */
+/* The kind of object that an event of epoll has: its first field. */
 enum moietyi_source_kind {
     MOIETYI_SOURCE_LISTENER,
     MOIETYI_SOURCE_CLOSER,
@@ -94,6 +94,9 @@ moietyi_keeper_restore(struct moietyi_keeper *keeper);
 /* By name, unless it is dropped; NULL: none. */
 struct moietyi_kept *moietyi_kept_find(const struct moietyi_keeper *keeper,
                                        const char *name);
+/* A handle of a part. Both are in range. */
+struct moietyi_memory *moietyi_kept_memory(const struct moietyi_kept *kept,
+                                           uint32_t part, uint32_t index);
 struct moietyi_hold *moietyi_hold_find(const struct moietyi_keeper *keeper,
                                        const struct moietyi_client *client,
                                        const uint8_t *token);
@@ -164,7 +167,7 @@ void moietyi_keeper_unwatch(struct moietyi_keeper *keeper, int descriptor);
 /* A listening socket at the path, and a locked file beside it; both live as long
  * as the keeper's processes. -1: why is on stderr. */
 int moietyi_socket_listen(const char *path);
-/* Who is at the other end: MOIETY_OK, or MOIETY_E_INVALID: another user. */
+/* Finds the process at the other end. MOIETY_E_INVALID: it is another user's. */
 MOIETY_MUST_USE moiety_status moietyi_socket_peer(int socket, pid_t *out_pid,
                                                   int *out_pidfd);
 

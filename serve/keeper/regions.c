@@ -37,6 +37,15 @@ static struct moietyi_kept *kept_numbered(const struct moietyi_keeper *keeper,
     return kept;
 }
 
+struct moietyi_memory *moietyi_kept_memory(const struct moietyi_kept *kept,
+                                           uint32_t part, uint32_t index)
+{
+    size_t at = index;
+    for (uint32_t i = 0; i < part; i++)
+        at += moietyi_serve_handle_count(&kept->value.parts[i]);
+    return &kept->memory[at];
+}
+
 struct moietyi_hold *moietyi_hold_find(const struct moietyi_keeper *keeper,
                                        const struct moietyi_client *client,
                                        const uint8_t *token)
@@ -336,12 +345,8 @@ static bool keeper_adopt(struct moietyi_keeper *keeper,
     if (record->kind == MOIETYI_RECORD_HOLD)
         return hold_add(keeper, kept, record, descriptor) != NULL;
     struct moietyi_memory *memory = &kept->layout;
-    if (record->kind == MOIETYI_RECORD_MEMORY) {
-        size_t at = record->index;
-        for (uint32_t i = 0; i < record->part; i++)
-            at += moietyi_serve_handle_count(&kept->value.parts[i]);
-        memory = &kept->memory[at];
-    }
+    if (record->kind == MOIETYI_RECORD_MEMORY)
+        memory = moietyi_kept_memory(kept, record->part, record->index);
     *memory = (struct moietyi_memory){record->number, descriptor};
     return true;
 }

@@ -40,7 +40,7 @@ static moiety_status refuse_writing(const struct request *request,
                         writer ? (int)writer->pid : 0, kept->value.name);
 }
 
-/* What clients hear of a region. */
+/* The description of a region for clients. */
 static void describe_kept(const struct moietyi_keeper *keeper,
                           const struct moietyi_kept *kept,
                           struct moietyi_serve_region *out)
@@ -53,8 +53,7 @@ static void describe_kept(const struct moietyi_keeper *keeper,
         out->state = MOIETY_REGION_FENCED;
 }
 
-/* The lease that the request is about; NULL: this process has none, and the
- * message says so. */
+/* The request's lease; NULL, with a message: this process has no such lease. */
 static struct moietyi_hold *request_hold(const struct request *request)
 {
     struct moietyi_hold *hold = moietyi_hold_find(
@@ -136,15 +135,6 @@ static moiety_status check_memory(const struct moietyi_keeper *keeper,
                         "a descriptor is no memory of an NVIDIA device");
 }
 
-static size_t handle_index(const struct moietyi_kept *kept, uint32_t part,
-                           uint32_t first)
-{
-    size_t at = first;
-    for (uint32_t i = 0; i < part; i++)
-        at += moietyi_serve_handle_count(&kept->value.parts[i]);
-    return at;
-}
-
 static moiety_status check_handles(const struct moietyi_kept *kept,
                                    uint32_t part, uint32_t first, size_t count)
 {
@@ -175,8 +165,7 @@ static moiety_status answer_put(struct request *request)
     if (status != MOIETY_OK)
         return status;
     struct moietyi_memory *memory =
-        &hold->region
-             ->memory[handle_index(hold->region, frame->part, frame->first)];
+        moietyi_kept_memory(hold->region, frame->part, frame->first);
     size_t kept_count = 0;
     while (kept_count < received->count && status == MOIETY_OK) {
         struct moietyi_record record = {.kind = MOIETYI_RECORD_MEMORY,
@@ -316,15 +305,16 @@ static moiety_status answer_fetch(struct request *request)
     if (status != MOIETY_OK)
         return status;
     const struct moietyi_kept *kept = hold->region;
-    size_t at = handle_index(kept, frame->part, frame->first);
+    const struct moietyi_memory *memory =
+        moietyi_kept_memory(kept, frame->part, frame->first);
     size_t left = moietyi_serve_handle_count(&kept->value.parts[frame->part]) -
                   frame->first;
     for (size_t i = 0; i < left && i < MOIETYI_SERVE_DESCRIPTORS; i++) {
-        if (kept->memory[at + i].descriptor < 0)
+        if (memory[i].descriptor < 0)
             return moietyi_fail(MOIETY_E_INVALID, "region \"%s\" lacks handles",
                                 kept->value.name);
         request->lent->descriptors[request->lent->count++] =
-            kept->memory[at + i].descriptor;
+            memory[i].descriptor;
     }
     return MOIETY_OK;
 }

@@ -239,7 +239,7 @@ int moietyi_vault_run(int (*serve)(int vault, void *context), void *context)
             perror("moiety-serve: fork");
             if (!vault.count)
                 return 1;
-            /* What it holds is worth more than an answer to clients now. */
+            /* Its descriptors are worth more than an answer to clients now. */
             moietyi_nap(VAULT_NAP_NS);
             is_asked = vault_is_asked(&vault);
             continue;

@@ -21,19 +21,12 @@ union vault_control {
 bool moietyi_vault_send(int socket, const struct vault_message *message,
                         int descriptor)
 {
-    union vault_control control = {.bytes = {0}};
+    union vault_control control;
     struct iovec part = {(void *)(uintptr_t)message, sizeof(*message)};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
     ssize_t sent;
-    if (descriptor >= 0) {
-        header.msg_control = control.bytes;
-        header.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &descriptor, sizeof(int));
-    }
+    if (descriptor >= 0)
+        moietyi_serve_attach(&header, &control, &descriptor, 1);
     do
         sent = sendmsg(socket, &header, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);

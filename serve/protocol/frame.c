@@ -51,12 +51,12 @@ static moiety_status frame_refuse(int error)
     }
 }
 
-static void frame_attach(struct msghdr *message, union serve_control *control,
-                         const int *descriptors, size_t count)
+void moietyi_serve_attach(struct msghdr *message, void *control,
+                          const int *descriptors, size_t count)
 {
     size_t size_bytes = count * sizeof(int);
-    memset(control, 0, sizeof(*control));
-    message->msg_control = control->bytes;
+    memset(control, 0, CMSG_SPACE(size_bytes));
+    message->msg_control = control;
     message->msg_controllen = CMSG_SPACE(size_bytes);
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
     header->cmsg_level = SOL_SOCKET;
@@ -77,7 +77,7 @@ moiety_status moietyi_serve_send(int socket, struct moietyi_serve_frame *frame,
     frame->frame_bytes = (uint32_t)sizeof(*frame);
     frame->descriptor_count = (uint32_t)count;
     if (count)
-        frame_attach(&message, &control, descriptors, count);
+        moietyi_serve_attach(&message, &control, descriptors, count);
     do
         sent = sendmsg(socket, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "moiety/status.h"
 
@@ -110,6 +111,10 @@ moietyi_serve_handle_bytes(const struct moietyi_serve_part *part,
     return left < part->handle_bytes ? left : part->handle_bytes;
 }
 
+/* Puts descriptors into a message; `control` is aligned as a cmsghdr, and has
+ * CMSG_SPACE() of them. */
+void moietyi_serve_attach(struct msghdr *message, void *control,
+                          const int *descriptors, size_t count);
 /* Fills the head, and sends the frame with its descriptors. MOIETY_OK,
  * MOIETY_E_PEER_GONE, MOIETY_E_WOULD_BLOCK: the socket is full, or its time is
  * over; MOIETY_E_NO_HOST_MEMORY: the kernel lets no more descriptors fly. */

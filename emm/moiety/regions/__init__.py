@@ -230,23 +230,28 @@ class Region:
         """Whether close() was not called."""
         return self._handle is not None
 
-    def _read(self):
-        """What the library knows. Parts are in the order of the region's maker."""
-        devices = {_native.probe(device)["uuid"]: device
-                   for device in self._devices}
+    def _info_of(self, part):
         info = _sized(_Info)
-        count, part = 1, 0
-        while part < count:
-            _call("moiety_region_get_info", self._handle, part,
-                  ctypes.byref(info))
-            count, part = info.part_count, part + 1
-            device = devices.get(bytes(info.device_uuid))
-            if info.address and device not in self.parts:
-                self.parts[device] = Part(self, device, info.address,
-                                          info.size_bytes)
+        _call("moiety_region_get_info", self._handle, part, ctypes.byref(info))
+        return info
+
+    def _read(self):
+        """What a commit changes."""
+        info = self._info_of(0)
         self.generation = info.generation
         self.layout = ctypes.string_at(info.layout, info.layout_bytes) \
             if info.layout else None
+
+    def _find_parts(self):
+        """Those that are mapped here. The order is that of the region's maker."""
+        devices = {_native.probe(device)["uuid"]: device
+                   for device in self._devices}
+        for part in range(self._info_of(0).part_count):
+            info = self._info_of(part)
+            if info.address:
+                device = devices[bytes(info.device_uuid)]
+                self.parts[device] = Part(self, device, info.address,
+                                          info.size_bytes)
 
     def commit(self, layout=None):
         """Publishes what was written, as the next generation: other processes can open
@@ -405,6 +410,7 @@ class Keeper:
                             function == "moiety_region_create" or bool(flags))
             self._regions.add(region)
             region._read()
+            region._find_parts()
         return region
 
     def __enter__(self):

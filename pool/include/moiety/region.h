@@ -57,7 +57,7 @@ typedef struct moiety_region moiety_region;
 /** Opens the region to change it; no other process may hold it. */
 #define MOIETY_REGION_WRITE UINT32_C(1)
 
-/** What a region is. Never renumbered. */
+/** The state of a region. Never renumbered. */
 typedef enum moiety_region_state {
     /** A process writes it. If that process ends first, the region goes. */
     MOIETY_REGION_WRITING = 1,
