@@ -151,8 +151,8 @@ int main(int count, char **arguments)
     size_t size_bytes = (size_t)gib << 30;
     printf("%ld GiB on %s\n", gib, caps.is_standin ? "the stand-in" : "a GPU");
     measure("nothing");
+    measure_arena(size_bytes);
     measure_registered(driver, size_bytes);
     measure_allocated(driver, size_bytes);
-    measure_arena(size_bytes);
     return 0;
 }

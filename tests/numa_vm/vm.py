@@ -16,10 +16,16 @@ import typing
 QEMU = "qemu-system-x86_64"
 PROGRAMS = (QEMU, "busybox", "cpio", "ldd")
 
+# Now and then the emulated kernel stops before its first program. Such a guest
+# is killed and booted again, so many times in all.
+BOOTS = 3
+# The first line of a guest.
+STARTED = "vm: started\n"
 # The last line of a guest; without it, whatever was printed proves nothing.
 VERDICT = re.compile(r"^vm: exit status (\d+)$", re.MULTILINE)
 
 INIT = """#!/bin/busybox sh
+echo vm: started
 /bin/busybox --install -s /bin
 export PATH=/bin
 mkdir -p /proc /sys /dev /tmp
@@ -181,6 +187,22 @@ def boot(machine, initramfs, timeout_s, qemu=QEMU):
     command += ["-kernel", kernel(), "-initrd", initramfs]
     # Loglevel 1: no message of the kernel in the midst of a line, but a panic.
     command += ["-append", "console=ttyS0 loglevel=1 panic=-1"]
+    for _ in range(BOOTS):
+        status, console = _run(command, timeout_s)
+        if status is not None or STARTED in console:
+            break
+        print(f"vm: no guest within {timeout_s} s", file=sys.stderr)
+    console = console.replace(STARTED, "", 1)
+    if status is None:
+        raise VmError(f"killed after {timeout_s} s", console)
+    verdict = VERDICT.search(console)
+    if status or not verdict:
+        raise VmError(f"no last line; {qemu} exits with {status}", console)
+    return int(verdict.group(1)), console[: verdict.start()]
+
+
+def _run(command, timeout_s):
+    """The emulator's exit status, None if it was killed, and its console."""
     try:
         done = subprocess.run(
             command,
@@ -190,16 +212,8 @@ def boot(machine, initramfs, timeout_s, qemu=QEMU):
             timeout=timeout_s,
         )
     except subprocess.TimeoutExpired as error:
-        raise VmError(
-            f"killed after {timeout_s} s", _text(error.stdout)
-        ) from error
-    console = _text(done.stdout)
-    verdict = VERDICT.search(console)
-    if done.returncode or not verdict:
-        raise VmError(
-            f"no last line; {qemu} exits with {done.returncode}", console
-        )
-    return int(verdict.group(1)), console[: verdict.start()]
+        return None, _text(error.stdout)
+    return done.returncode, _text(done.stdout)
 
 
 def _text(console):

@@ -96,9 +96,20 @@ class Verdict(unittest.TestCase):
 
     def test_a_guest_that_hangs_is_killed_and_shown(self):
         with self.assertRaisesRegex(vm.VmError, "killed after.*\nhello") as at:
-            self.boot("echo hello; echo $$; exec sleep 1000", timeout_s=10)
+            self.boot("echo vm: started; echo hello; echo $$; "
+                      "exec sleep 1000", timeout_s=10)
         pid = int(str(at.exception).split()[-1])
         self.assertRaises(ProcessLookupError, os.kill, pid, 0)
+
+    def test_a_guest_that_does_not_start_is_booted_again(self):
+        count = os.path.join(self.folder, "count")
+        text = f"echo >> {count}; [ $(wc -l < {count}) = %d ] || sleep 1000\n"
+        text += "echo vm: started; echo hello; echo vm: exit status 3"
+        self.assertEqual(
+            self.boot(text % vm.BOOTS, timeout_s=10), (3, "hello\n")
+        )
+        with self.assertRaisesRegex(vm.VmError, "killed after"):
+            self.boot(text % vm.BOOTS, timeout_s=1)
 
     def test_a_program_whose_library_is_missing(self):
         ldd = os.path.join(self.folder, "ldd")
