@@ -25,11 +25,13 @@ from moiety._native import Error, _bytes_of
 from moiety._support import arguments as _arguments
 from moiety._torch import build as _build
 from moiety._torch import mempool as _mempool
+from moiety._torch import once as _once
 from moiety._torch import pluggable as _pluggable
 
 BuildError = _build.BuildError
 
-__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "pausable_pool"]
+__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "load_once",
+           "pausable_pool"]
 
 # A MOIETY_POOL_ bit, and moiety_memory, of the C header.
 _EXPORTABLE = 1 << 2
@@ -151,6 +153,46 @@ def fixed_pool(*, limit=None, use_on_oom=False):
     Raises Error as pausable_pool() does.
     """
     return _mem_pool("fixed_pool", None, limit, use_on_oom)
+
+
+@_arguments.named
+def load_once(keeper, name, load, *, skeleton=None, key="", device=None,
+              limit_s=None):
+    """Returns a torch.nn.Module whose tensors are in a region of that name: the first
+    process loads it, and the others open what is there. The region outlives them.
+
+    keeper    a moiety.regions.Keeper. It is open as long as the module is used.
+    name      the region's, at most 247 bytes; one for each rank of a model.
+    load      makes the module with its weights, on any device. The first process
+              calls it, while the others wait. If it fails or its process ends, the
+              next one loads.
+    skeleton  makes the same module without weights. The other processes call it within
+              torch.device("meta"). Default: `load`.
+    key       text of yours, such as the hash of a checkpoint. A region that was made
+              with another key is refused.
+    device    of the tensors: an ordinal or a torch.device; default: the current one.
+    limit_s   the most seconds that it waits for a process that loads; default: no
+              limit. Then it raises TimedOutError.
+
+    The region has parameters, buffers, and tensors that are attributes of modules. Tied
+    weights and views stay so. dtypes are those of the first process. The module is in
+    eval() mode and its parameters require no gradient. A kernel that writes one is an
+    illegal address, which costs the process its context.
+
+    Raises ValueError for a module with tensors in lists or dicts, or with tensors that
+    are sparse, quantized or of a subclass. Raises ValueError for a region that has
+    another key, or tensors of other names or shapes than the skeleton. Raises as
+    moiety.regions.Keeper.create() does. No region is left then.
+    Moiety need not be PyTorch's allocator."""
+    torch = _torch()
+    if not isinstance(key, str):
+        raise TypeError(f"key={key!r}: accepted is text")
+    device = torch.device("cuda" if device is None else device) \
+        if not isinstance(device, int) else torch.device("cuda", device)
+    if device.type != "cuda":
+        raise ValueError(f"device={str(device)!r}: accepted are devices of CUDA")
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return _once.load_once(torch, keeper, name, load, skeleton, key, index, limit_s)
 
 
 def _mem_pool(function, name, limit, use_on_oom):

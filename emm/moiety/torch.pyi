@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
 from typing import Any, Literal
 
 from moiety._native import Error
+from moiety.regions import Keeper
 
-__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "pausable_pool"]
+__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "load_once",
+           "pausable_pool"]
 
 class BuildError(Error): ...
 
@@ -22,3 +25,8 @@ def pausable_pool(name: str, *, limit: int | str | None = None,
                   use_on_oom: bool = False) -> Any: ...
 def fixed_pool(*, limit: int | str | None = None,
                use_on_oom: bool = False) -> Any: ...
+
+# Returns a torch.nn.Module.
+def load_once(keeper: Keeper, name: str, load: Callable[[], Any], *,
+              skeleton: Callable[[], Any] | None = None, key: str = "",
+              device: Any = None, limit_s: float | None = None) -> Any: ...
