@@ -33,7 +33,7 @@ def path(tmp_path_factory):
             moiety.regions.connect(path).close()
             break
         except moiety.PeerGoneError:
-            time.sleep(0.01)
+            time.sleep(0.01)  # it has just been started
     yield path
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
@@ -201,7 +201,7 @@ PROGRAM = """
     def load():
         print("loads", flush=True)
         if sys.argv[2] == "hang":
-            time.sleep(1000)
+            time.sleep(1000)  # until it is killed
         torch.manual_seed(int(sys.argv[3]))
         return torch.nn.Linear(1024, 1024)
 
@@ -227,7 +227,7 @@ def test_of_several_starters_one_loads_and_its_death_makes_another_one(
     first = start(path, "hang", "0")
     assert first.stdout.readline() == "loads\n"
     others = [start(path, "go", str(seed)) for seed in (1, 2, 3)]
-    time.sleep(1)
+    time.sleep(1)  # so that they wait, mostly; it works without
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     said = [one.communicate(timeout=120)[0].split() for one in others]

@@ -2,21 +2,18 @@
 """moiety.regions: memory that its makers leave behind, and what is refused. The
 keeper's own rules are tested in tests/serve."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import moiety
 import moiety.regions
 import pytest
+from keepers import LIMIT, served
 from support import MIB, run_program, run_threads, status_of
-
-LIMIT = 64 * MIB
 
 READ = """
     import ctypes, sys
@@ -52,26 +49,6 @@ WRITE = """
         region.commit(b"seventy-seven")
     os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@contextlib.contextmanager
-def served(*more):
-    """The path of a keeper that answers; by the command, as users start it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "keeper")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moiety", "serve", f"--socket={path}",
-             f"--limit={LIMIT}", "--accept-memfd", *more])
-        try:
-            # Its socket is there before it listens, or not yet.
-            while process.poll() is None:
-                with contextlib.suppress(moiety.PeerGoneError):
-                    moiety.regions.connect(path).close()
-                    break
-            yield path
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
 
 
 @pytest.fixture(scope="module")
