@@ -20,6 +20,7 @@ import ctypes
 import runpy
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from moiety._native import Error, _bytes_of
 from moiety._support import arguments as _arguments
@@ -30,8 +31,8 @@ from moiety._torch import pluggable as _pluggable
 
 BuildError = _build.BuildError
 
-__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "load_once",
-           "pausable_pool"]
+__all__ = ["BuildError", "Peak", "enable", "fixed_pool", "is_enabled", "load_once",
+           "pausable_pool", "peak"]
 
 # A MOIETY_POOL_ bit, and moiety_memory, of the C header.
 _EXPORTABLE = 1 << 2
@@ -193,6 +194,41 @@ def load_once(keeper, name, load, *, skeleton=None, key="", device=None,
         raise ValueError(f"device={str(device)!r}: accepted are devices of CUDA")
     index = torch.cuda.current_device() if device.index is None else device.index
     return _once.load_once(torch, keeper, name, load, skeleton, key, index, limit_s)
+
+
+class Peak(NamedTuple):
+    """Bytes of a device's tensors around a step, by peak(). Fields:
+
+    result    the step's.
+    before    live before it.
+    most      live at the same time, at most, during it.
+    after     live after it.
+    reserved  reserved by the allocator, at most, during it."""
+
+    result: Any
+    before: int
+    most: int
+    after: int
+    reserved: int
+
+
+@_arguments.named
+def peak(step, device=None):
+    """Calls `step` and returns a Peak: how much memory it needs.
+
+    step    a function without arguments, such as a training step.
+    device  an ordinal or a torch.device; default: the current one.
+
+    Works with each allocator of PyTorch, and resets its peaks of that device, as
+    torch.cuda.reset_peak_memory_stats() does. With several threads, `most` is exact if
+    enable() was called with `exact_peaks`. Memory of tensors that a CUDA graph replays
+    is live from its capture on. Raises what the step raises."""
+    cuda = _torch().cuda
+    cuda.reset_peak_memory_stats(device)
+    before = cuda.memory_allocated(device)
+    result = step()
+    return Peak(result, before, cuda.max_memory_allocated(device),
+                cuda.memory_allocated(device), cuda.max_memory_reserved(device))
 
 
 def _mem_pool(function, name, limit, use_on_oom):

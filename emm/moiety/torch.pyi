@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from moiety._native import Error
 from moiety.regions import Keeper
 
-__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "load_once",
-           "pausable_pool"]
+__all__ = ["BuildError", "Peak", "enable", "fixed_pool", "is_enabled", "load_once",
+           "pausable_pool", "peak"]
 
 class BuildError(Error): ...
+
+class Peak(NamedTuple):
+    result: Any
+    before: int
+    most: int
+    after: int
+    reserved: int
 
 def enable(
     limit: int | str | None = None,
@@ -30,3 +37,4 @@ def fixed_pool(*, limit: int | str | None = None,
 def load_once(keeper: Keeper, name: str, load: Callable[[], Any], *,
               skeleton: Callable[[], Any] | None = None, key: str = "",
               device: Any = None, limit_s: float | None = None) -> Any: ...
+def peak(step: Callable[[], Any], device: Any = None) -> Peak: ...

@@ -66,6 +66,21 @@ def test_tensors_are_the_pools():
     assert int(tensor.sum()) == sum(range(MIB)) % (1 << 64)
 
 
+def test_the_peak_of_a_step():
+    kept = torch.empty(MIB, dtype=torch.uint8, device="cuda")
+
+    def step():
+        torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+        return torch.empty(2 * MIB, dtype=torch.uint8, device="cuda")
+
+    peak = moiety.torch.peak(step)
+    assert peak.result.numel() == 2 * MIB
+    assert peak.before >= kept.numel()
+    assert peak.most - peak.before == 8 * MIB
+    assert peak.after - peak.before == 2 * MIB
+    assert peak.reserved >= peak.most
+
+
 def test_counts_are_exact_with_one_thread():
     torch.cuda.reset_peak_memory_stats()
     torch.cuda.reset_accumulated_memory_stats()

@@ -118,3 +118,49 @@ def test_it_takes_the_allocator(library, monkeypatch, enabled):
     monkeypatch.setattr(moiety.torch, "_enabled", enabled)
     with pytest.raises(moiety.Error, match="needs Moiety as PyTorch's alloc"):
         moiety.torch.fixed_pool()
+
+
+class Counting:
+    """torch.cuda as far as peak() goes."""
+
+    def __init__(self):
+        self.live, self.most, self.devices = 100, 900, set()
+
+    def use(self, nbytes):
+        self.live += nbytes
+        self.most = max(self.most, self.live)
+
+    def reset_peak_memory_stats(self, device):
+        self.most = self.live
+        self.devices.add(device)
+
+    def memory_allocated(self, device):
+        self.devices.add(device)
+        return self.live
+
+    def max_memory_allocated(self, device):
+        self.devices.add(device)
+        return self.most
+
+    def max_memory_reserved(self, device):
+        self.devices.add(device)
+        return 1000
+
+
+def test_the_peak_of_a_step(monkeypatch):
+    cuda = Counting()
+    monkeypatch.setattr(moiety.torch, "_torch",
+                        lambda: types.SimpleNamespace(cuda=cuda))
+
+    def step():
+        cuda.use(50)
+        cuda.use(-30)
+        return "done"
+
+    assert moiety.torch.peak(step, device=1) == ("done", 100, 150, 120, 1000)
+    assert cuda.devices == {1}
+    assert moiety.torch.peak(lambda: None).most == 120
+    with pytest.raises(ZeroDivisionError):
+        moiety.torch.peak(lambda: 1 // 0)
+    with pytest.raises(TypeError, match="did you mean 'device'"):
+        moiety.torch.peak(step, devcie=1)
