@@ -162,29 +162,34 @@ def load_once(keeper, name, load, *, skeleton=None, key="", device=None,
     """Returns a torch.nn.Module whose tensors are in a region of that name: the first
     process loads it, and the others open what is there. The region outlives them.
 
-    keeper    a moiety.regions.Keeper. It is open as long as the module is used.
+    keeper    a moiety.regions.Keeper for this module alone. It stays open as long as a
+              tensor of the module is used; closing it gives the region back.
     name      the region's, at most 247 bytes; one for each rank of a model.
     load      makes the module with its weights, on any device. The first process
               calls it, while the others wait. If it fails or its process ends, the
-              next one loads.
+              next one loads. It does not call load_once() with the same name.
     skeleton  makes the same module without weights. The other processes call it within
-              torch.device("meta"). Default: `load`.
+              torch.device("meta"), and have all that is no tensor from it. Default:
+              `load`, which must then neither read weights nor move the module.
     key       text of yours, such as the hash of a checkpoint. A region that was made
               with another key is refused.
     device    of the tensors: an ordinal or a torch.device; default: the current one.
     limit_s   the most seconds that it waits for a process that loads; default: no
               limit. Then it raises TimedOutError.
 
-    The region has parameters, buffers, and tensors that are attributes of modules. Tied
-    weights and views stay so. dtypes are those of the first process. The module is in
-    eval() mode and its parameters require no gradient. A kernel that writes one is an
-    illegal address, which costs the process its context.
+    The region has the storages of parameters, of buffers, and of tensors that are
+    attributes of modules, also of those that were on the host. Tied weights and views
+    stay so. dtypes are those of the first process. The module is in eval() mode and its
+    parameters require no gradient. A kernel that writes one of these tensors, buffers
+    included, is an illegal address, which costs the process its context. The keeper
+    needs room for the storages and 2 MiB.
 
-    Raises ValueError for a module with tensors in lists or dicts, or with tensors that
-    are sparse, quantized or of a subclass. Raises ValueError for a region that has
-    another key, or tensors of other names or shapes than the skeleton. Raises as
-    moiety.regions.Keeper.create() does. No region is left then.
-    Moiety need not be PyTorch's allocator."""
+    Raises ValueError for a module with tensors in lists, dicts or dataclasses; other
+    objects are not searched. Raises ValueError for tensors that are sparse, nested,
+    quantized or of a subclass. Raises ValueError for a region that has another key, or
+    tensors of other names or shapes than the skeleton. Raises as
+    moiety.regions.Keeper.create() does. Of a call that raises, no region is left, unless
+    the keeper does not answer. Moiety need not be PyTorch's allocator."""
     torch = _torch()
     if not isinstance(key, str):
         raise TypeError(f"key={key!r}: accepted is text")

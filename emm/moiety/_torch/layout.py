@@ -46,13 +46,16 @@ def _last_element(shape, strides):
     return sum((size - 1) * stride for size, stride in zip(shape, strides))
 
 
-def _is_in(storage, dtype, offset, shape, strides, itemsize_of):
-    """Whether all elements of a tensor are in its storage."""
-    if not _has_whole_numbers(offset, *shape, *strides) or \
-            len(shape) != len(strides):
-        return False
+def is_in(nbytes, itemsize, offset, shape, strides):
+    """Whether all elements of a tensor are in a storage of so many bytes."""
     end = offset + _last_element(shape, strides) + 1
-    return 0 in shape or end * itemsize_of(dtype) <= storage[1]
+    return 0 in shape or end * itemsize <= nbytes
+
+
+def _is_tensor_in(storage, dtype, offset, shape, strides, itemsize_of):
+    return _has_whole_numbers(offset, *shape, *strides) and \
+        len(shape) == len(strides) and \
+        is_in(storage[1], itemsize_of(dtype), offset, shape, strides)
 
 
 def _is_sound(layout, nbytes, itemsize_of):
@@ -64,7 +67,7 @@ def _is_sound(layout, nbytes, itemsize_of):
             and offset + size <= end for offset, size in storages) and \
         all(names and _has_whole_numbers(storage)
             and all(isinstance(word, str) for pair in names for word in pair)
-            and _is_in(storages[storage], *tensor, itemsize_of)
+            and _is_tensor_in(storages[storage], *tensor, itemsize_of)
             for names, storage, *tensor in layout["tensors"])
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """moiety.torch.load_once(): a module whose tensors are in a region."""
 
+import collections
 import contextlib
+import dataclasses
 import time
 
-from moiety import _native
+from moiety import _native, regions
+from moiety._support import driver as _driver
 from moiety._torch import layout as _layout
 
 # A region that exists while a process loads: it has the lease of that process.
@@ -13,6 +16,7 @@ _CLAIM_NBYTES = 2 << 20
 _TURN_S = 0.02
 # What nn.Module itself keeps in an instance.
 _OWN = frozenset(("_parameters", "_buffers", "_modules"))
+_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
 
 
 class _Slot:
@@ -29,31 +33,59 @@ class _Slot:
         self._slots[self._leaf] = tensor
 
 
-def _contained(value):
+def _inside(value):
+    """What a container has."""
     if isinstance(value, dict):
         return list(value.values())
-    return list(value) if isinstance(value, (list, tuple, set)) else []
+    if isinstance(value, _SEQUENCES):
+        return list(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return list(getattr(value, "__dict__", {}).values())
+    return []
+
+
+def _hides(torch, value, known):
+    """Whether a container has, at any depth, a tensor, or a module that is not one of
+    the known ones."""
+    found, seen = _inside(value), set()
+    while found:
+        one = found.pop()
+        if isinstance(one, torch.Tensor) or (
+                isinstance(one, torch.nn.Module) and id(one) not in known):
+            return True
+        if id(one) not in seen:
+            seen.add(id(one))
+            found += _inside(one)
+    return False
+
+
+def _is_flat(torch, owner, leaf):
+    """Whether it is the list in which a recurrent layer repeats its parameters."""
+    return isinstance(owner, torch.nn.RNNBase) and leaf == "_flat_weights"
 
 
 def _slots_of(torch, module):
     """All slots of a module. Raises ValueError for tensors that are in lists and
     the like, where none can be put."""
     slots, hidden = [], []
+    known = {id(owner) for owner in module.modules()}
     for prefix, owner in module.named_modules():
         start = f"{prefix}." if prefix else ""
         own = {leaf: value for leaf, value in vars(owner).items()
-               if leaf not in _OWN}
+               if leaf not in _OWN and not _is_flat(torch, owner, leaf)}
         for kind, where in (("parameter", owner._parameters),
                             ("buffer", owner._buffers), ("attribute", own)):
-            slots += [_Slot(start + leaf, kind, vars(owner) if where is own
-                            else where, leaf)
+            slots += [_Slot(start + leaf,
+                            "parameter" if isinstance(value, torch.nn.Parameter)
+                            else kind, vars(owner) if where is own else where, leaf)
                       for leaf, value in where.items()
                       if isinstance(value, torch.Tensor)]
         hidden += [start + leaf for leaf, value in own.items()
-                   if any(isinstance(one, torch.Tensor)
-                          for one in _contained(value))]
+                   if _hides(torch, value, known)
+                   or (isinstance(value, torch.nn.Module)
+                       and id(value) not in known)]
     if hidden:
-        raise ValueError("the module has tensors within lists, tuples or dicts, "
+        raise ValueError("the module has tensors within lists, dicts or the like, "
                          f"which load_once() cannot share: {', '.join(hidden[:5])}")
     return slots
 
@@ -64,10 +96,16 @@ def _check(torch, slot, is_meta):
         f"is a {type(tensor).__name__}"
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) else
         f"is {tensor.layout}" if tensor.layout != torch.strided else
+        "is nested" if tensor.is_nested else
         "is quantized" if tensor.is_quantized else
         "is a lazy conjugate or negative" if tensor.is_conj() or tensor.is_neg() else
+        "has attributes with tensors" if _hides(torch, vars(tensor), ()) else
         "has no data: it is on the device \"meta\""
-        if tensor.is_meta and not is_meta else None)
+        if tensor.is_meta and not is_meta else
+        "has a storage that is smaller than its shape says"
+        if not is_meta and not _layout.is_in(
+            tensor.untyped_storage().nbytes(), tensor.element_size(),
+            tensor.storage_offset(), tensor.shape, tensor.stride()) else None)
     if reason:
         raise ValueError(f"load_once() cannot share {slot.name}: it {reason}")
 
@@ -92,26 +130,38 @@ def _described(slots):
     return storages, list(tensors.values())
 
 
-def _view(torch, memory, layout, described):
-    """A tensor of a layout, in the region's bytes."""
+def _memories(torch, part, places):
+    """The bytes of each storage in a region, as tensors with a storage of their
+    own."""
+    return [torch.from_dlpack(regions.Part(
+        part._region, part.device, part.address + begin, nbytes)) if nbytes else
+        torch.empty(0, dtype=torch.uint8, device=f"cuda:{part.device}")
+        for begin, nbytes in places]
+
+
+def _view(torch, memories, described):
+    """A tensor of a layout."""
     _, storage, dtype, offset, shape, strides = described
     dtype = getattr(torch, dtype)
-    begin, size = layout["storages"][storage]
-    size -= size % dtype.itemsize
-    typed = memory[begin:begin + size].view(dtype)
-    return typed.as_strided(shape, strides, typed.storage_offset() + offset)
+    memory = memories[storage]
+    whole = memory.numel() - memory.numel() % dtype.itemsize
+    return memory[:whole].view(dtype).as_strided(shape, strides, offset)
 
 
-def _put(torch, module, memory, layout):
+def _put(torch, module, memories, tensors):
     """Puts the region's tensors into a module."""
     slots = {slot.name: slot for slot in _slots_of(torch, module)}
-    for described in layout["tensors"]:
-        tensor = _view(torch, memory, layout, described)
+    for described in tensors:
+        tensor = _view(torch, memories, described)
         if any(kind == "parameter" for _, kind in described[0]):
             tensor = torch.nn.Parameter(tensor, requires_grad=False)
         for name, _ in described[0]:
             vars(tensor).update(vars(slots[name].get()))
             slots[name].set(tensor)
+    for owner in module.modules():
+        if isinstance(owner, torch.nn.RNNBase):
+            owner._flat_weights = [getattr(owner, name, None)
+                                   for name in owner._flat_weights_names]
 
 
 def _itemsize_of(torch, name):
@@ -143,25 +193,53 @@ class _Call:
         """The region, and None; or None, and the claim to make it. Waits for the
         process that has the claim."""
         while True:
-            with contextlib.suppress(_native.InUseError):
+            try:
                 if region := self.open():
                     return region, None
                 claim = self.keeper.create(self.name + _CLAIM,
                                            {self.device.index: _CLAIM_NBYTES})
+            except _native.InUseError as error:
+                reason = error
+            else:
                 # Another process may have had the claim before, and be done.
                 try:
                     region = self.open()
                 except BaseException:
-                    claim.close()
+                    self.close(claim)
                     raise
                 if region:
-                    claim.close()
+                    self.close(claim)
                 return region, None if region else claim
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 raise _native._error_for(
-                    "E_TIMEOUT", f"another process loads {self.name!r}, or writes "
-                    "that region, for longer than limit_s")
+                    "E_TIMEOUT", f"another process loads {self.name!r} for longer "
+                    f"than limit_s: {reason}")
             time.sleep(_TURN_S)
+
+    @staticmethod
+    def close(region):
+        """If that fails, its lease ends with the process."""
+        with contextlib.suppress(_native.Error):
+            region.close()
+
+    def fill(self, memories, storages):
+        """Copies each storage; the host is between two devices."""
+        torch = self.torch
+        for memory, storage in zip(memories, storages):
+            is_elsewhere = storage.device.type == "cuda" and \
+                storage.device != self.device
+            source = storage.cpu() if is_elsewhere else storage
+            memory.copy_(torch.empty(0, dtype=torch.uint8,
+                                     device=source.device).set_(source))
+        torch.cuda.synchronize(self.device)
+
+    @staticmethod
+    def commit(region, text):
+        """Without an answer, the region may be committed: once more tells."""
+        try:
+            region.commit(text)
+        except (_native.PeerGoneError, _native.TimedOutError):
+            region.commit(text)
 
     def write(self):
         """Makes the module, and the region from it."""
@@ -175,53 +253,73 @@ class _Call:
         region = self.keeper.create(
             self.name, {self.device.index: max(nbytes, _layout.ALIGNMENT)})
         try:
-            memory = self.torch.from_dlpack(
-                region.parts[self.device.index])
-            for (begin, size), storage in zip(places, storages):
-                source = self.torch.empty(0, dtype=self.torch.uint8,
-                                          device=storage.device)
-                memory[begin:begin + size].copy_(source.set_(storage))
-            self.torch.cuda.synchronize(self.device)
-            region.commit(text)
+            memories = _memories(self.torch, region.parts[self.device.index], places)
+            self.fill(memories, storages)
+            _put(self.torch, module, memories, tensors)
+            self.commit(region, text)
         except BaseException:
-            self.torch.cuda.synchronize(self.device)
-            region.close()
+            with contextlib.suppress(Exception):
+                self.torch.cuda.synchronize(self.device)
+            self.close(region)
             raise
-        _put(self.torch, module, memory, {"storages": places, "tensors": tensors})
         return module
+
+    def itemsize_of(self, name):
+        return _itemsize_of(self.torch, name)
+
+    def bare(self):
+        """The module without its tensors."""
+        try:
+            with self.torch.device("meta"):
+                return self.skeleton().eval().requires_grad_(False)
+        except Exception as error:
+            raise ValueError(
+                "the module cannot be made without its weights: load_once() calls "
+                "`skeleton`, or `load` if there is none, within "
+                "torch.device(\"meta\")") from error
 
     def read(self, region):
         """Makes the module without its tensors, and fills it."""
-        torch = self.torch
         part = region.parts[self.device.index]
-        layout = _layout.decoded(region.layout, part.nbytes,
-                                 lambda name: _itemsize_of(torch, name))
+        layout = _layout.decoded(region.layout, part.nbytes, self.itemsize_of)
         if layout["key"] != self.key:
             raise ValueError(f"the region {self.name!r} was made with the key "
                              f"{layout['key']!r}, and not {self.key!r}")
-        with torch.device("meta"):
-            module = self.skeleton()
-        module = module.eval().requires_grad_(False)
-        slots = _slots_of(torch, module)
+        module = self.bare()
+        slots = _slots_of(self.torch, module)
         for slot in slots:
-            _check(torch, slot, True)
+            _check(self.torch, slot, True)
         wrong = _layout.difference(
             {slot.name: (slot.kind, tuple(slot.get().shape)) for slot in slots},
             _layout.named(layout))
         if wrong:
             raise ValueError(f"the region {self.name!r} has another module: {wrong}")
-        _put(torch, module, torch.from_dlpack(part), layout)
+        _put(self.torch, module, _memories(self.torch, part, layout["storages"]),
+             layout["tensors"])
         return module
+
+    def run(self):
+        region, claim = self.claim()
+        if claim:
+            try:
+                return self.write()
+            finally:
+                self.close(claim)
+        try:
+            return self.read(region)
+        except BaseException:
+            self.close(region)
+            raise
 
 
 def load_once(torch, keeper, name, load, skeleton, key, device, limit_s):
-    call = _Call(torch, keeper, name, load, skeleton, key, device, limit_s)
-    region, claim = call.claim()
-    if claim:
-        with claim:
-            return call.write()
+    if name.endswith(_CLAIM):
+        raise ValueError(f"name={name!r}: names that end in {_CLAIM!r} are "
+                         "load_once()'s own")
+    # So that no turn of a process that waits makes a context and destroys it.
+    _driver.retain_primary(device)
     try:
-        return call.read(region)
-    except BaseException:
-        region.close()
-        raise
+        return _Call(torch, keeper, name, load, skeleton, key, device,
+                     limit_s).run()
+    finally:
+        _driver.release_primary(device)

@@ -409,8 +409,13 @@ class Keeper:
             region = Region(self, os.fsdecode(text), handle, devices,
                             function == "moiety_region_create" or bool(flags))
             self._regions.add(region)
-            region._read()
-            region._find_parts()
+        try:
+            with self._locked():
+                region._read()
+                region._find_parts()
+        except BaseException:
+            region.close()
+            raise
         return region
 
     def __enter__(self):

@@ -190,3 +190,8 @@ def test_a_claim_that_cannot_be_made_is_an_error(path):
                 call_of(keeper, name).claim()
         assert not [entry for entry in keeper.entries()
                     if entry.name.startswith(("a", "x"))]
+
+
+def test_a_name_that_is_a_claim_is_refused():
+    with pytest.raises(ValueError, match="load_once\\(\\)'s own"):
+        once.load_once(None, None, "m#loading", None, None, "", 0, None)
