@@ -57,6 +57,38 @@ def path():
         yield made
 
 
+BOTH = """
+    import ctypes, os, signal, sys
+    import moiety.regions
+    driver = ctypes.CDLL(moiety.probe(0)["library_path"])
+
+    def enter(device):
+        context = ctypes.c_void_p()
+        assert not driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        assert not driver.cuCtxSetCurrent(context)
+
+    keeper = moiety.regions.connect(sys.argv[1])
+    if sys.argv[2] == "write":
+        region = keeper.create("both", {0: 4 << 20, 1: 6 << 20},
+                               handle_nbytes="2MiB")
+        for device, part in region.parts.items():
+            enter(device)
+            assert not driver.cuMemsetD8_v2(
+                ctypes.c_uint64(part.address), ctypes.c_ubyte(70 + device),
+                ctypes.c_size_t(part.nbytes))
+            assert not driver.cuCtxSynchronize()
+        region.commit()
+        os.kill(os.getpid(), signal.SIGKILL)
+    region = keeper.open("both", [int(word) for word in sys.argv[3:]])
+    for device, part in region.parts.items():
+        enter(device)
+        seen = (ctypes.c_char * part.nbytes)()
+        assert not driver.cuMemcpyDtoH_v2(seen, ctypes.c_uint64(part.address),
+                                          ctypes.c_size_t(part.nbytes))
+        print(device, part.nbytes >> 20, *set(seen.raw))
+"""
+
+
 def wait_for_none(keeper):
     """What is dropped goes when its memory is closed and its leases are over."""
     while keeper.entries():
@@ -91,6 +123,21 @@ def test_memory_outlives_its_maker(keeper, path):
         assert (region.generation, region.layout) == (1, b"seventy-seven")
         assert region.parts[0].nbytes == 4 * MIB
         assert keeper.entries()[0].holders == 1
+
+
+def test_a_region_of_two_devices_is_committed_and_opened_whole(keeper, path):
+    def run(*words):
+        return run_program(BOTH, path, *words, MOIETY_STANDIN_DEVICES="2")
+
+    made = run("write")
+    assert made.returncode == -signal.SIGKILL, made.stderr
+    assert keeper.entries()[0].parts == 2
+    for devices, wanted in (("01", "0 4 70\n1 6 71\n"), ("10", "1 6 71\n0 4 70\n"),
+                            ("1", "1 6 71\n"), ("0", "0 4 70\n")):
+        read = run("read", *devices)
+        assert sorted(read.stdout.splitlines()) == sorted(wanted.splitlines()), \
+            read.stderr
+    assert run("read", "2").returncode
 
 
 def test_a_writer_that_ends_too_early_leaves_nothing(keeper, path):
