@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/serve/frame_probe.h"
@@ -281,6 +284,43 @@ TEST(Protocol, KeepsSoManyRegionsAndNoMore)
     EXPECT_GE(1025U, count);
     EXPECT_EQ(MOIETY_OK, AskOf(raw, "close", "r1", 1));
     EXPECT_EQ(MOIETY_OK, raw.Ask(CreateFrame("again")));
+}
+
+// Answers a greeting, or ends the connection as a server that was killed does.
+void Greet(int listener, bool answers)
+{
+    const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    Bytes frame(frame_probe_bytes());
+    const auto bytes = static_cast<ssize_t>(frame.size());
+    EXPECT_EQ(bytes, read(socket, frame.data(), frame.size()));
+    if (answers) {
+        EXPECT_EQ(bytes, write(socket, frame.data(), frame.size()));
+    }
+    close(socket);
+}
+
+TEST(Client, ConnectsThoughTheServerEndsMeanwhile)
+{
+    Folder folder;
+    const std::string path = folder.Path("keeper");
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(0, bind(listener, reinterpret_cast<sockaddr *>(&address),
+                      sizeof address));
+    ASSERT_EQ(0, listen(listener, 8));
+    Worker worker(path);
+    std::thread keeper([&] {
+        Greet(listener, false);
+        Greet(listener, false);
+        Greet(listener, true);
+    });
+    worker.Must("connect");
+    // Nobody comes any more, if the client gave up.
+    shutdown(listener, SHUT_RDWR);
+    keeper.join();
+    close(listener);
 }
 
 } // namespace
