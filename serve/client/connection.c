@@ -142,6 +142,21 @@ static moiety_status connection_begin(struct moiety_keeper *keeper)
                : status;
 }
 
+/* The same, until the keeper answers: if its process for clients ends meanwhile,
+ * another one is started. If nobody listens, there is no keeper. */
+static moiety_status connection_begin_first(struct moiety_keeper *keeper)
+{
+    moiety_status status = connection_begin(keeper);
+    for (int i = 1;
+         i < ASK_TRIES && status == MOIETY_E_PEER_GONE && keeper->socket >= 0;
+         i++) {
+        connection_drop(keeper);
+        moietyi_nap(ASK_NAP_NS);
+        status = connection_begin(keeper);
+    }
+    return status;
+}
+
 moiety_status moietyi_connection_ask(struct moiety_keeper *keeper,
                                      struct moietyi_serve_received *exchange,
                                      const int *descriptors, size_t count)
@@ -186,7 +201,7 @@ moiety_status moietyi_connection_open(const char *path,
     keeper->address = address;
     keeper->socket = -1;
     (void)pthread_mutex_init(&keeper->lock, NULL);
-    moiety_status status = connection_begin(keeper);
+    moiety_status status = connection_begin_first(keeper);
     if (status == MOIETY_OK)
         *out = keeper;
     else

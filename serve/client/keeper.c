@@ -94,6 +94,7 @@ moiety_status moiety_keeper_list(moiety_keeper *keeper, uint64_t after,
                                  .writer_pid = region->writer_pid};
     for (uint32_t i = 0; i < region->part_count; i++)
         out->size_bytes += region->parts[i].size_bytes;
+    memcpy(out->hold_pids, exchange.frame.hold_pids, sizeof(out->hold_pids));
     memcpy(out->name, region->name, sizeof(out->name));
     return MOIETY_OK;
 }

@@ -165,7 +165,9 @@ moiety_status moietyi_part_take(struct moietyi_part_memory *memory,
                               "the driver shares");
     if (status == MOIETY_OK)
         status = part_map(memory, size_bytes, handle);
-    if (status == MOIETY_E_INVALID) {
+    /* The driver maps no handle in part, and none beyond its end. */
+    if (status == MOIETY_E_INVALID ||
+        (code == CUDA_SUCCESS && status == MOIETY_E_UNSUPPORTED)) {
         return moietyi_fail(MOIETY_E_CORRUPT,
                             "a handle of the region does not have the %llu "
                             "bytes that its maker said",

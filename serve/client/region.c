@@ -23,6 +23,7 @@
 #define HANDLE_BYTES (UINT64_C(1) << 30)
 
 _Static_assert(MOIETY_REGION_PARTS == MOIETYI_SERVE_PARTS &&
+                   MOIETY_REGION_PIDS == MOIETYI_SERVE_PIDS &&
                    MOIETY_REGION_NAME_BYTES == MOIETYI_SERVE_NAME_BYTES &&
                    MOIETY_REGION_LAYOUT_BYTES == MOIETYI_SERVE_LAYOUT_BYTES,
                "users read the bounds that keepers have");
@@ -33,6 +34,7 @@ struct moiety_region {
     uint8_t token[MOIETYI_SERVE_TOKEN_BYTES];
     struct moietyi_serve_region value;
     bool is_writer;
+    bool is_bad;           /* its memory cannot be what its maker said */
     unsigned char *layout; /* NULL: none */
     struct moietyi_part_memory parts[MOIETYI_SERVE_PARTS];
 };
@@ -131,6 +133,13 @@ static moiety_status region_unmap(struct moiety_region *region)
     return MOIETY_OK;
 }
 
+static moiety_status region_report(struct moiety_region *region)
+{
+    struct moietyi_serve_received exchange;
+    region_request(region, MOIETYI_SERVE_REPORT, &exchange);
+    return moietyi_connection_ask(region->keeper, &exchange, NULL, 0);
+}
+
 /* After a failure, whose message stays. */
 static void region_undo(struct moiety_region *region, bool has_lease)
 {
@@ -139,6 +148,8 @@ static void region_undo(struct moiety_region *region, bool has_lease)
     for (int i = 0; i < MOIETYI_UNDO_TRIES; i++)
         if (region_unmap(region) == MOIETY_OK)
             break;
+    if (region->is_bad && region_report(region) != MOIETY_OK)
+        (void)moietyi_fail(MOIETY_OK, "another process reports it");
     if (has_lease && region_end_lease(region, false) != MOIETY_OK)
         (void)moietyi_fail(MOIETY_OK, "it ends with the process");
     moietyi_failure_restore(&failure);
@@ -290,6 +301,7 @@ static moiety_status region_map_part(struct moiety_region *region,
                 moietyi_part_take(&region->parts[index],
                                   moietyi_serve_handle_bytes(part, first + i),
                                   exchange.descriptors[i]);
+            region->is_bad = status == MOIETY_E_CORRUPT;
         }
         first += (uint32_t)exchange.count;
         moietyi_serve_close_all(&exchange);

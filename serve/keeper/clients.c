@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static void client_cut(struct moietyi_keeper *keeper,
     for (struct moietyi_hold *hold = keeper->holds; hold; hold = hold->next)
         if (hold->client == client)
             hold->client = NULL;
+    keeper->client_count--;
     moietyi_keeper_unwatch(keeper, client->socket);
     client_end_socket(keeper, client->socket);
     (void)close(client->pidfd);
@@ -68,6 +70,13 @@ static moiety_status client_add(struct moietyi_keeper *keeper, int socket)
                                     .socket = socket,
                                     .pidfd = -1,
                                     .next = keeper->clients};
+    /* Each has two descriptors; the other half is for regions. */
+    if (keeper->client_count >= (uint32_t)keeper->descriptors / 4) {
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                            "the keeper has %u clients, and descriptors for no "
+                            "more",
+                            (unsigned)keeper->client_count);
+    }
     moiety_status status =
         moietyi_socket_peer(socket, &client.pid, &client.pidfd);
     if (status != MOIETY_OK)
@@ -76,6 +85,7 @@ static moiety_status client_add(struct moietyi_keeper *keeper, int socket)
     if (added && moietyi_keeper_watch(keeper, socket, added)) {
         *added = client;
         keeper->clients = added;
+        keeper->client_count++;
         return MOIETY_OK;
     }
     free(added);
@@ -132,6 +142,14 @@ static bool client_reply(struct moietyi_keeper *keeper,
     return status == MOIETY_OK;
 }
 
+/* Then no request of its process is done any more: nobody would hear the answer, and
+ * a region that it asked to write would go with it. */
+static bool client_has_ended(const struct moietyi_client *client)
+{
+    struct pollfd end = {.fd = client->pidfd, .events = POLLIN};
+    return poll(&end, 1, 0) > 0;
+}
+
 void moietyi_client_read(struct moietyi_keeper *keeper,
                          struct moietyi_client *client)
 {
@@ -145,6 +163,8 @@ void moietyi_client_read(struct moietyi_keeper *keeper,
     if (status != MOIETY_OK) {
         if (status != MOIETY_E_PEER_GONE)
             client_refuse(client->socket, status);
+    } else if (client_has_ended(client)) {
+        client->deadline_ns = 0;
     } else if (client->deadline_ns) {
         stays = received.frame.kind == MOIETYI_SERVE_ACKNOWLEDGE;
         client->deadline_ns = 0;

@@ -19,6 +19,7 @@
 enum moietyi_source_kind {
     MOIETYI_SOURCE_LISTENER,
     MOIETYI_SOURCE_CLOSER,
+    MOIETYI_SOURCE_SIGNALS,
     MOIETYI_SOURCE_CLIENT,
     MOIETYI_SOURCE_HOLD
 };
@@ -58,6 +59,7 @@ struct moietyi_kept {
     struct moietyi_memory layout;
     uint64_t size_bytes;
     uint32_t hold_count;
+    pid_t reporter;       /* could not map it; 0: nobody, as far as is known */
     bool is_ending;       /* its vault entries are gone, but for its own */
     size_t next_close;    /* handle that the closer gets next */
     size_t closing_count; /* handles that the closer has */
@@ -74,9 +76,14 @@ struct moietyi_keeper {
     struct moietyi_keeper_options options;
     enum moietyi_source_kind listener_kind;
     enum moietyi_source_kind closer_kind;
+    enum moietyi_source_kind signals_kind;
     int vault;
     int listener;
     int epoll;
+    int signals;      /* SIGUSR1 */
+    bool is_draining; /* no regions are created; it ends with the last one */
+    int descriptors;  /* that the process can have */
+    uint32_t client_count;
     uint64_t resume_ns; /* when accepting does; 0: it is not paused */
     uint64_t used_bytes;
     uint64_t last_number;
@@ -120,6 +127,10 @@ void moietyi_hold_end(struct moietyi_keeper *keeper, struct moietyi_hold *hold);
 /* From now on it has no name; it goes when nobody holds it. */
 void moietyi_kept_drop(struct moietyi_keeper *keeper,
                        struct moietyi_kept *kept);
+/* All committed ones, and if `takes_written` those that are written, too: their
+ * writers cannot commit them. Returns how many. */
+uint64_t moietyi_keeper_drop_all(struct moietyi_keeper *keeper,
+                                 bool takes_written);
 /* Keeps the descriptor under the slot's number, a new one at first. On a failure
  * the descriptor is still the caller's. */
 MOIETY_MUST_USE moiety_status moietyi_memory_keep(
@@ -155,7 +166,7 @@ int moietyi_clients_check(struct moietyi_keeper *keeper);
 
 /* loop.c. */
 
-/* The child of the vault; returns only if it cannot work. `context` is the
+/* The child of the vault; returns if it cannot work, or 0 if it is drained. `context` is the
  * keeper, with options and listener. */
 int moietyi_keeper_serve(int vault, void *context);
 MOIETY_MUST_USE bool moietyi_keeper_watch(struct moietyi_keeper *keeper,

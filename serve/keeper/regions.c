@@ -15,6 +15,10 @@
 
 /* Room of the closer that stays for what clients send. */
 #define CLOSER_SPARE ((size_t)2 * MOIETYI_SERVE_DESCRIPTORS_MOST)
+/* Memory and leases leave descriptors for clients, who drop and list regions; memory
+ * leaves some for leases. In eighths of all. */
+#define MEMORY_EIGHTHS 6
+#define HOLD_EIGHTHS 7
 /* A region without memory costs the keeper up to 64 KiB, and its maker nothing. */
 #define REGIONS_MOST 1024U
 
@@ -147,6 +151,18 @@ moiety_status moietyi_kept_store(struct moietyi_keeper *keeper,
     return status;
 }
 
+/* The kernel gives out the lowest number that is free. */
+static moiety_status check_room(const struct moietyi_keeper *keeper,
+                                int descriptor, int eighths)
+{
+    if (descriptor < keeper->descriptors / 8 * eighths)
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                        "the keeper has %d descriptors, and keeps the last of "
+                        "them free",
+                        keeper->descriptors);
+}
+
 static bool has_most_regions(const struct moietyi_keeper *keeper)
 {
     unsigned count = 0;
@@ -175,6 +191,9 @@ moiety_status moietyi_kept_create(struct moietyi_keeper *keeper,
                             (unsigned long long)keeper->used_bytes,
                             (unsigned long long)limit);
     }
+    if (keeper->is_draining)
+        return moietyi_fail(MOIETY_E_BUDGET,
+                            "the keeper is drained, and takes no regions");
     if (has_most_regions(keeper))
         return moietyi_fail(MOIETY_E_BUDGET,
                             "the keeper has %u regions, and takes no more",
@@ -211,16 +230,21 @@ moiety_status moietyi_hold_create(struct moietyi_keeper *keeper,
                                     .is_writer = is_writer};
     memcpy(record.token, token, sizeof(record.token));
     int pidfd = dup(client->pidfd);
-    struct moietyi_hold *hold =
-        pidfd >= 0 ? hold_add(keeper, kept, &record, pidfd) : NULL;
-    if (!hold) {
-        if (pidfd >= 0)
-            (void)close(pidfd);
+    if (pidfd < 0)
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                            "the keeper has no memory or no descriptors left");
+                            "the keeper has no descriptors left");
+    moiety_status status = check_room(keeper, pidfd, HOLD_EIGHTHS);
+    struct moietyi_hold *hold =
+        status == MOIETY_OK ? hold_add(keeper, kept, &record, pidfd) : NULL;
+    if (!hold) {
+        (void)close(pidfd);
+        return status != MOIETY_OK
+                   ? status
+                   : moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                                  "the keeper has no memory left");
     }
     hold->client = client;
-    moiety_status status = moietyi_vault_put(keeper->vault, &record, pidfd);
+    status = moietyi_vault_put(keeper->vault, &record, pidfd);
     if (status == MOIETY_OK) {
         keeper->last_number++;
         return MOIETY_OK;
@@ -265,7 +289,9 @@ moiety_status moietyi_memory_keep(struct moietyi_keeper *keeper,
 {
     record->number = memory->number ? memory->number : keeper->last_number + 1;
     record->region = kept->value.number;
-    moiety_status status = moietyi_vault_put(keeper->vault, record, descriptor);
+    moiety_status status = check_room(keeper, descriptor, MEMORY_EIGHTHS);
+    if (status == MOIETY_OK)
+        status = moietyi_vault_put(keeper->vault, record, descriptor);
     if (status != MOIETY_OK)
         return status;
     if (!memory->number)
@@ -274,6 +300,20 @@ moiety_status moietyi_memory_keep(struct moietyi_keeper *keeper,
         moietyi_closer_push(&keeper->closer, memory->descriptor, 0);
     memory->descriptor = descriptor;
     return MOIETY_OK;
+}
+
+uint64_t moietyi_keeper_drop_all(struct moietyi_keeper *keeper,
+                                 bool takes_written)
+{
+    uint64_t count = 0;
+    for (struct moietyi_kept *kept = keeper->regions; kept; kept = kept->next) {
+        if (kept->value.state == MOIETY_REGION_DROPPED ||
+            (kept->value.state == MOIETY_REGION_WRITING && !takes_written))
+            continue;
+        moietyi_kept_drop(keeper, kept);
+        count++;
+    }
+    return count;
 }
 
 /* The vault closes its descriptors first, so that it never closes the last. */

@@ -71,6 +71,9 @@ static moiety_status check_writer(const struct request *request,
 {
     if (moietyi_kept_writer(request->keeper, hold->region) == hold)
         return MOIETY_OK;
+    if (hold->region->value.state == MOIETY_REGION_DROPPED)
+        return moietyi_fail(MOIETY_E_STALE, "region \"%s\" was dropped",
+                            hold->region->value.name);
     return moietyi_fail(MOIETY_E_INVALID,
                         "region \"%s\" is not written by this lease",
                         hold->region->value.name);
@@ -244,6 +247,7 @@ static moiety_status answer_commit(struct request *request)
     value.layout_bytes = layout_bytes;
     value.generation++;
     value.state = MOIETY_REGION_COMMITTED;
+    kept->reporter = 0;
     return moietyi_kept_store(request->keeper, kept, &value);
 }
 
@@ -276,6 +280,12 @@ static moiety_status answer_open(struct request *request)
         return refuse_token();
     if (kept->value.state == MOIETY_REGION_WRITING && !is_again)
         return refuse_writing(request, kept);
+    if (kept->value.state == MOIETY_REGION_QUARANTINED) {
+        return moietyi_fail(MOIETY_E_CORRUPT,
+                            "two processes could not map region \"%s\"; it can "
+                            "only be dropped",
+                            kept->value.name);
+    }
     if (frame->is_writer && kept->hold_count > (is_again ? 1U : 0U)) {
         return moietyi_fail(MOIETY_E_IN_USE,
                             "region \"%s\" is open %u times; it is written by "
@@ -375,14 +385,46 @@ static moiety_status answer_drop(struct request *request)
 
 static moiety_status answer_drain(struct request *request)
 {
-    struct moietyi_kept *kept = request->keeper->regions;
-    for (; kept; kept = kept->next) {
-        if (kept->value.state != MOIETY_REGION_COMMITTED)
-            continue;
-        moietyi_kept_drop(request->keeper, kept);
-        request->reply.cursor++;
-    }
+    request->reply.cursor = moietyi_keeper_drop_all(request->keeper, false);
     return MOIETY_OK;
+}
+
+/* The fault may be one process's own; two are believed. The keeper forgets the first
+ * one if this process is restarted. */
+static moiety_status answer_report(struct request *request)
+{
+    const struct moietyi_hold *hold = request_hold(request);
+    if (!hold)
+        return MOIETY_E_STALE;
+    struct moietyi_kept *kept = hold->region;
+    struct moietyi_serve_region value = kept->value;
+    if (!value.generation || value.state == MOIETY_REGION_DROPPED ||
+        value.state == MOIETY_REGION_QUARANTINED)
+        return MOIETY_OK;
+    if (!kept->reporter || kept->reporter == hold->pid) {
+        kept->reporter = hold->pid;
+        return MOIETY_OK;
+    }
+    value.state = MOIETY_REGION_QUARANTINED;
+    return moietyi_kept_store(request->keeper, kept, &value);
+}
+
+/* The processes that hold it, each once. */
+static void describe_holders(const struct moietyi_keeper *keeper,
+                             const struct moietyi_kept *kept, uint32_t *out)
+{
+    uint32_t count = 0;
+    for (const struct moietyi_hold *hold = keeper->holds;
+         hold && count < MOIETYI_SERVE_PIDS; hold = hold->next) {
+        uint32_t i = 0;
+        if (hold->region != kept)
+            continue;
+        while (i < count && out[i] != (uint32_t)hold->pid)
+            i++;
+        /* 0: of a pid namespace that this process cannot see. */
+        if (i == count && hold->pid > 0)
+            out[count++] = (uint32_t)hold->pid;
+    }
 }
 
 static moiety_status answer_list(struct request *request)
@@ -390,8 +432,10 @@ static moiety_status answer_list(struct request *request)
     const struct moietyi_kept *kept = request->keeper->regions;
     while (kept && kept->value.number <= request->received->frame.cursor)
         kept = kept->next;
-    if (kept)
+    if (kept) {
         describe_kept(request->keeper, kept, &request->reply.region);
+        describe_holders(request->keeper, kept, request->reply.hold_pids);
+    }
     return MOIETY_OK;
 }
 
@@ -411,7 +455,8 @@ void moietyi_keeper_answer(struct moietyi_keeper *keeper,
         [MOIETYI_SERVE_CLOSE] = answer_close,
         [MOIETYI_SERVE_DROP] = answer_drop,
         [MOIETYI_SERVE_DRAIN] = answer_drain,
-        [MOIETYI_SERVE_LIST] = answer_list};
+        [MOIETYI_SERVE_LIST] = answer_list,
+        [MOIETYI_SERVE_REPORT] = answer_report};
     struct request request = {.keeper = keeper,
                               .client = client,
                               .received = received,

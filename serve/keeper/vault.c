@@ -39,7 +39,8 @@ struct vault {
     int signals;
     sigset_t mask; /* of the program, before */
     int child_socket;
-    pid_t child;
+    pid_t child; /* 0: none now */
+    bool is_draining;
 };
 
 /* The first entry whose number is at least `number`. */
@@ -55,6 +56,13 @@ static size_t vault_index_from(const struct vault *vault, uint64_t number)
             high = middle;
     }
     return low;
+}
+
+/* Never to a number that is no process, such as -1, which means all of them. */
+static void vault_signal(const struct vault *vault, int number)
+{
+    if (vault->child > 1)
+        (void)kill(vault->child, number);
 }
 
 static void vault_close(int descriptor)
@@ -159,7 +167,9 @@ static void vault_leave(const struct vault *vault)
     for (size_t i = 0; i < vault->count; i++)
         vault_close(vault->entries[i]->descriptor);
     vault_close(vault->signals);
-    (void)pthread_sigmask(SIG_SETMASK, &vault->mask, NULL);
+    sigset_t mask = vault->mask;
+    (void)sigaddset(&mask, SIGUSR1); /* it reads that one */
+    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 static bool vault_fork(struct vault *vault,
@@ -178,7 +188,24 @@ static bool vault_fork(struct vault *vault,
     vault->child_socket = sockets[0];
     if (vault->child < 0)
         vault_close(vault->child_socket);
+    else if (vault->is_draining)
+        vault_signal(vault, SIGUSR1);
     return vault->child > 0;
+}
+
+/* Reads the signals that have come, and passes SIGUSR1 on. Whether another one has
+ * come, which asks for the end. */
+static bool vault_is_asked(struct vault *vault)
+{
+    struct signalfd_siginfo signal;
+    while (read(vault->signals, &signal, sizeof(signal)) ==
+           (ssize_t)sizeof(signal)) {
+        if (signal.ssi_signo != SIGUSR1)
+            return true;
+        vault->is_draining = true;
+        vault_signal(vault, SIGUSR1);
+    }
+    return false;
 }
 
 /* Works until the child has ended (true) or a signal has come. */
@@ -189,18 +216,11 @@ static bool vault_attend(struct vault *vault)
     for (;;) {
         if (poll(both, 2, -1) < 0)
             continue;
-        if (both[1].revents)
+        if (both[1].revents && vault_is_asked(vault))
             return false;
         if (both[0].revents && !vault_answer(vault))
             return true;
     }
-}
-
-/* Whether a signal has come. */
-static bool vault_is_asked(const struct vault *vault)
-{
-    struct pollfd signals = {.fd = vault->signals, .events = POLLIN};
-    return poll(&signals, 1, 0) > 0;
 }
 
 /* A child whose messages cannot be read any more has to end too. */
@@ -208,9 +228,10 @@ static void vault_bury(struct vault *vault, bool is_asked)
 {
     int status = 0;
     vault_close(vault->child_socket);
-    (void)kill(vault->child, is_asked ? SIGTERM : SIGKILL);
+    vault_signal(vault, is_asked ? SIGTERM : SIGKILL);
     while (waitpid(vault->child, &status, 0) < 0 && errno == EINTR)
         continue;
+    vault->child = 0;
     if (!is_asked) {
         (void)fprintf(stderr,
                       "moiety-serve: the process for clients has ended "
@@ -227,8 +248,11 @@ int moietyi_vault_run(int (*serve)(int vault, void *context), void *context)
     (void)sigemptyset(&asked);
     (void)sigaddset(&asked, SIGTERM);
     (void)sigaddset(&asked, SIGINT);
+    (void)sigaddset(&asked, SIGUSR1);
     (void)pthread_sigmask(SIG_BLOCK, &asked, &vault.mask);
-    vault.signals = signalfd(-1, &asked, SFD_CLOEXEC);
+    /* If nobody reads stderr any more, a message must not end the vault. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    vault.signals = signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK);
     if (vault.signals < 0) {
         perror("moiety-serve: signalfd");
         return 1;
@@ -244,7 +268,8 @@ int moietyi_vault_run(int (*serve)(int vault, void *context), void *context)
             is_asked = vault_is_asked(&vault);
             continue;
         }
-        is_asked = !vault_attend(&vault);
+        /* A process that is drained ends by itself. */
+        is_asked = !vault_attend(&vault) || (vault.is_draining && !vault.count);
         vault_bury(&vault, is_asked);
         if (!is_asked && moietyi_now_ns() - begun_ns < VAULT_SHORT_LIFE_NS)
             moietyi_nap(VAULT_NAP_NS);

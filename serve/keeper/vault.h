@@ -37,8 +37,10 @@ struct moietyi_record {
 };
 
 /* Becomes the vault, and runs `serve(vault, context)` in a child as long as the
- * vault lives; `vault` is a socket for the functions below. Returns the exit
- * status of the program when SIGTERM or SIGINT has come. */
+ * vault lives; `vault` is a socket for the functions below. SIGUSR1 is
+ * passed on to each child; if one ends then and has left no record, all is drained.
+ * Returns the exit status of the program when that is so, or when SIGTERM or SIGINT
+ * has come. */
 int moietyi_vault_run(int (*serve)(int vault, void *context), void *context);
 
 /* Of the child. Each waits for the answer of the vault. MOIETY_OK,

@@ -17,6 +17,7 @@ _Static_assert(sizeof(struct moietyi_serve_region) ==
                "a region has no padding");
 _Static_assert(sizeof(struct moietyi_serve_frame) ==
                    64 + sizeof(struct moietyi_serve_region) +
+                       sizeof(uint32_t[MOIETYI_SERVE_PIDS]) +
                        MOIETYI_SERVE_MESSAGE_BYTES,
                "a frame has no padding");
 

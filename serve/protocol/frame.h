@@ -24,6 +24,7 @@
 /* Most that the kernel puts into one message. */
 #define MOIETYI_SERVE_DESCRIPTORS_MOST 253U
 #define MOIETYI_SERVE_PARTS 16U
+#define MOIETYI_SERVE_PIDS 16U
 /* Of all parts of a region. */
 #define MOIETYI_SERVE_HANDLES ((uint64_t)4096)
 /* Of a name, its final 0 included. */
@@ -49,6 +50,7 @@ enum moietyi_serve_kind {
     MOIETYI_SERVE_DROP,         /* name */
     MOIETYI_SERVE_DRAIN,        /* replies a count in `cursor` */
     MOIETYI_SERVE_LIST,         /* cursor: the region before */
+    MOIETYI_SERVE_REPORT,       /* token: its memory cannot be mapped */
     MOIETYI_SERVE_ACKNOWLEDGE,  /* gets no reply */
     MOIETYI_SERVE_KIND_END
 };
@@ -86,6 +88,7 @@ struct moietyi_serve_frame {
     uint32_t first; /* handle of the part */
     uint64_t cursor;
     struct moietyi_serve_region region;
+    uint32_t hold_pids[MOIETYI_SERVE_PIDS]; /* of a listed region; 0: no more */
     char message[MOIETYI_SERVE_MESSAGE_BYTES];
 };
 

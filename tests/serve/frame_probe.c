@@ -19,6 +19,7 @@ static const char *const kinds[MOIETYI_SERVE_KIND_END] = {
     [MOIETYI_SERVE_DROP] = "drop",
     [MOIETYI_SERVE_DRAIN] = "drain",
     [MOIETYI_SERVE_LIST] = "list",
+    [MOIETYI_SERVE_REPORT] = "report",
     [MOIETYI_SERVE_ACKNOWLEDGE] = "acknowledge"};
 
 #define FIELD(path, label)                                                     \
@@ -100,6 +101,16 @@ void frame_probe_part(void *frame, uint32_t part, uint8_t uuid,
         (struct moietyi_serve_part){.device_uuid = {uuid},
                                     .size_bytes = size_bytes,
                                     .handle_bytes = handle_bytes};
+}
+
+void frame_probe_part_like(void *frame, const void *other, uint64_t size_bytes,
+                           uint64_t handle_bytes)
+{
+    struct moietyi_serve_part *part =
+        &((struct moietyi_serve_frame *)frame)->region.parts[0];
+    *part = ((const struct moietyi_serve_frame *)other)->region.parts[0];
+    part->size_bytes = size_bytes;
+    part->handle_bytes = handle_bytes;
 }
 
 const char *frame_probe_message(const void *frame)

@@ -16,7 +16,8 @@ extern "C" {
 
 size_t frame_probe_bytes(void);
 /* A sound request without descriptors. Kinds: "hello", "create", "put", "commit",
- * "open", "fetch", "layout", "close", "drop", "drain", "list", "acknowledge". */
+ * "open", "fetch", "layout", "close", "drop", "drain", "list", "report",
+ * "acknowledge". */
 void frame_probe_make(void *frame, const char *kind);
 /* Fields: "magic", "version", "kind", "frame_bytes", "descriptor_count", "status",
  * "is_writer", "part", "first", "cursor", "part_count", "token", "number",
@@ -27,6 +28,9 @@ uint64_t frame_probe_get(const void *frame, const char *field);
 void frame_probe_name(void *frame, const char *name, size_t length);
 void frame_probe_part(void *frame, uint32_t part, uint8_t uuid,
                       uint64_t size_bytes, uint64_t handle_bytes);
+/* The first part, of the same device as that of another frame. */
+void frame_probe_part_like(void *frame, const void *other, uint64_t size_bytes,
+                           uint64_t handle_bytes);
 const char *frame_probe_message(const void *frame);
 
 #ifdef __cplusplus

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -75,6 +76,12 @@ bool Lack(const Limits &limits)
     pointers.push_back(nullptr);
     dup2(in, 0);
     dup2(out, 1);
+    // Its own end of a pipe whose other end it has closed by exec.
+    int broken[2];
+    if (limits.has_broken_stderr &&
+        (pipe2(broken, O_CLOEXEC) != 0 || dup2(broken[1], 2) != 2 ||
+         signal(SIGPIPE, SIG_DFL) == SIG_ERR))
+        _exit(126);
     if (limits.descriptors) {
         struct rlimit limit = {limits.descriptors, limits.descriptors};
         setrlimit(RLIMIT_NOFILE, &limit);
@@ -198,6 +205,16 @@ int Keeper::Stop()
     return process_.Wait();
 }
 
+int Keeper::Wait()
+{
+    return process_.Wait();
+}
+
+void Keeper::Signal(int number)
+{
+    process_.Signal(number);
+}
+
 pid_t ChildOf(pid_t pid)
 {
     std::string name = std::to_string(pid);
@@ -205,6 +222,48 @@ pid_t ChildOf(pid_t pid)
     pid_t child = -1;
     file >> child;
     return file ? child : -1;
+}
+
+size_t OpenDescriptors(pid_t pid)
+{
+    size_t count = 0;
+    DIR *folder = opendir(("/proc/" + std::to_string(pid) + "/fd").c_str());
+    while (dirent *entry = folder ? readdir(folder) : nullptr)
+        count += entry->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+size_t FewestDescriptors(pid_t pid)
+{
+    size_t fewest = OpenDescriptors(pid);
+    for (int i = 0; i < 20; i++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        fewest = std::min(fewest, OpenDescriptors(pid));
+    }
+    return fewest;
+}
+
+uint64_t ResidentBytes(pid_t pid)
+{
+    std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+    uint64_t all = 0;
+    uint64_t resident = 0;
+    file >> all >> resident;
+    return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+unsigned Below(std::mt19937 &random, unsigned end)
+{
+    return static_cast<unsigned>(random() % end);
+}
+
+unsigned NumberOf(const char *variable, unsigned otherwise)
+{
+    const char *value = std::getenv(variable);
+    return value ? static_cast<unsigned>(std::strtoul(value, nullptr, 10))
+                 : otherwise;
 }
 
 void SignalOne(pid_t pid, int number)

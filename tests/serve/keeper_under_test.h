@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Limits {
     // A kernel without SO_PEERPIDFD, and one that refuses pidfd_open() too.
     bool lacks_peer_pidfd = false;
     bool lacks_pidfd_open = false;
+    // Nobody reads what it writes to stderr, and a write is a SIGPIPE.
+    bool has_broken_stderr = false;
 };
 
 // To one process, and never to all, which is what a pid of -1 means.
@@ -35,6 +38,18 @@ void SignalOne(pid_t pid, int number);
 
 // -1: it has none now.
 pid_t ChildOf(pid_t pid);
+
+// Of a process, which is not this one, as the kernel lists them; 0: it has ended.
+size_t OpenDescriptors(pid_t pid);
+// What is left when it has closed what is to be closed: the fewest of many looks.
+size_t FewestDescriptors(pid_t pid);
+uint64_t ResidentBytes(pid_t pid);
+
+// From 0 to `end` - 1.
+unsigned Below(std::mt19937 &random, unsigned end);
+
+// A number for a longer run of a test, by the environment.
+unsigned NumberOf(const char *variable, unsigned otherwise);
 
 // A program that was started, with pipes to its standard input and output.
 class Process
@@ -94,6 +109,10 @@ class Keeper
     // Kills that process and waits until there is another one that answers.
     void KillServer();
     int Stop();
+    // What it ends with by itself.
+    int Wait();
+    // To the vault, which is the process that a user knows.
+    void Signal(int number);
 
   private:
     Folder folder_;

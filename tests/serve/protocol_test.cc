@@ -1,230 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clients that break the protocol, and what a keeper is as a program.
+// Clients that break the protocol.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <fstream>
-#include <memory>
-#include <random>
-#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/serve/frame_probe.h"
 #include "tests/serve/keeper_under_test.h"
+#include "tests/serve/raw_client.h"
 
 namespace
 {
 
 using namespace serve_test;
 
-using Bytes = std::vector<char>;
-
-Bytes Frame(const char *kind)
-{
-    Bytes frame(frame_probe_bytes());
-    frame_probe_make(frame.data(), kind);
-    return frame;
-}
-
-// A region of one part, of `handles` handles of 2 MiB.
-Bytes CreateFrame(const std::string &name, uint64_t handles = 1)
-{
-    Bytes frame = Frame("create");
-    frame_probe_name(frame.data(), name.data(), name.size());
-    frame_probe_set(frame.data(), "token", 1);
-    frame_probe_set(frame.data(), "part_count", 1);
-    frame_probe_part(frame.data(), 0, 1, handles * 2 * kMiB, 2 * kMiB);
-    return frame;
-}
-
-// A connection without the library.
-class Raw
-{
-  public:
-    explicit Raw(const std::string &path) : socket_(RawConnect(path)) {}
-    ~Raw()
-    {
-        close(socket_);
-    }
-    Raw(const Raw &) = delete;
-    Raw &operator=(const Raw &) = delete;
-
-    bool Send(const Bytes &bytes, const std::vector<int> &descriptors = {})
-    {
-        std::vector<char> control(CMSG_SPACE(descriptors.size() * sizeof(int)));
-        iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
-        msghdr message = {};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        if (!descriptors.empty()) {
-            message.msg_control = control.data();
-            message.msg_controllen = control.size();
-            cmsghdr *header = CMSG_FIRSTHDR(&message);
-            header->cmsg_level = SOL_SOCKET;
-            header->cmsg_type = SCM_RIGHTS;
-            header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-            std::memcpy(CMSG_DATA(header), descriptors.data(),
-                        descriptors.size() * sizeof(int));
-        }
-        return sendmsg(socket_, &message, MSG_NOSIGNAL) ==
-               static_cast<ssize_t>(bytes.size());
-    }
-    // Descriptors that came are closed. Empty: the keeper has closed its end.
-    Bytes Receive()
-    {
-        Bytes bytes(frame_probe_bytes());
-        alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];
-        iovec part = {bytes.data(), bytes.size()};
-        msghdr message = {};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        ssize_t got = recvmsg(socket_, &message, 0);
-        got_descriptors_ = 0;
-        for (cmsghdr *header = CMSG_FIRSTHDR(&message); got > 0 && header;
-             header = CMSG_NXTHDR(&message, header)) {
-            size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-            for (size_t i = 0; i < count; i++) {
-                int one;
-                std::memcpy(&one, CMSG_DATA(header) + i * sizeof one,
-                            sizeof one);
-                close(one);
-                got_descriptors_++;
-            }
-        }
-        bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
-        return bytes;
-    }
-    // The status of the reply; -1: the keeper has closed its end.
-    int Ask(const Bytes &bytes, const std::vector<int> &descriptors = {})
-    {
-        if (!Send(bytes, descriptors))
-            return -1;
-        reply_ = Receive();
-        return reply_.empty()
-                   ? -1
-                   : static_cast<int>(frame_probe_get(reply_.data(), "status"));
-    }
-    // Whether it ends after what is still to be read.
-    bool IsCutOff()
-    {
-        for (int i = 0; i < 1000; i++)
-            if (Receive().empty())
-                return true;
-        return false;
-    }
-    // Whether there is something to read.
-    bool HasReply() const
-    {
-        pollfd one = {socket_, POLLIN, 0};
-        return poll(&one, 1, 0) == 1;
-    }
-    const Bytes &reply() const
-    {
-        return reply_;
-    }
-    size_t got_descriptors() const
-    {
-        return got_descriptors_;
-    }
-
-  private:
-    int socket_;
-    Bytes reply_;
-    size_t got_descriptors_ = 0;
-};
-
-// Descriptors of a process, by the kernel's list.
-size_t OpenDescriptors(pid_t pid)
-{
-    struct stat status;
-    std::string folder = "/proc/" + std::to_string(pid) + "/fd";
-    return stat(folder.c_str(), &status) == 0
-               ? static_cast<size_t>(status.st_size)
-               : 0;
-}
-
-// A socket whose last close blocks while the other end is there.
-class BlockingClose
-{
-  public:
-    BlockingClose()
-    {
-        sockaddr_in address = {};
-        socklen_t size = sizeof address;
-        address.sin_family = AF_INET;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        auto *at = reinterpret_cast<sockaddr *>(&address);
-        int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        EXPECT_EQ(0, bind(listener, at, size));
-        EXPECT_EQ(0, listen(listener, 1));
-        EXPECT_EQ(0, getsockname(listener, at, &size));
-        mine_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        EXPECT_EQ(0, connect(mine_, at, size));
-        other_ = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-        EXPECT_LE(0, other_);
-        close(listener);
-        linger wait = {1, 3600};
-        EXPECT_EQ(0,
-                  setsockopt(mine_, SOL_SOCKET, SO_LINGER, &wait, sizeof wait));
-        // More than the other end takes, so that its end is not acknowledged.
-        Bytes bytes(65536);
-        while (send(mine_, bytes.data(), bytes.size(),
-                    MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-            continue;
-    }
-    ~BlockingClose()
-    {
-        Release();
-    }
-    BlockingClose(const BlockingClose &) = delete;
-    BlockingClose &operator=(const BlockingClose &) = delete;
-    // Its owner is the caller.
-    int Give()
-    {
-        int given = mine_;
-        mine_ = -1;
-        return given;
-    }
-    void Release()
-    {
-        if (other_ >= 0)
-            close(other_);
-        if (mine_ >= 0)
-            close(mine_);
-        other_ = -1;
-        mine_ = -1;
-    }
-
-  private:
-    int mine_ = -1;
-    int other_ = -1;
-};
-
-int MakeMemfd(size_t bytes = 4096)
-{
-    int file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    EXPECT_EQ(0, ftruncate(file, static_cast<off_t>(bytes)));
-    return file;
-}
-
 void ExpectAnswers(const Keeper &keeper)
 {
-    Raw raw(keeper.path());
-    EXPECT_EQ(MOIETY_OK, raw.Ask(Frame("hello")));
+    EXPECT_TRUE(IsAnswered(keeper.path()));
 }
 
 TEST(Protocol, RefusesFramesThatAreNone)
@@ -294,31 +94,6 @@ TEST(Protocol, ClosesDescriptorsThatItDidNotAskFor)
     close(file);
 }
 
-TEST(Protocol, SurvivesFramesOfRandomBytes)
-{
-    Keeper keeper;
-    std::mt19937 random(20261130);
-    const char *const kinds[] = {"create", "put",    "commit",     "open",
-                                 "fetch",  "layout", "close",      "drop",
-                                 "list",   "drain",  "acknowledge"};
-    int file = MakeMemfd();
-    for (int i = 0; i < 2000; i++) {
-        Raw raw(keeper.path());
-        Bytes frame = Frame(kinds[random() % 11]);
-        int flips = static_cast<int>(random() % 8);
-        for (int k = 0; k < flips; k++)
-            frame[64 + random() % (frame.size() - 64)] =
-                static_cast<char>(random());
-        if (random() % 4 == 0)
-            frame[random() % 64] = static_cast<char>(random());
-        std::vector<int> descriptors(random() % 3, file);
-        frame_probe_set(frame.data(), "descriptor_count", descriptors.size());
-        (void)raw.Send(frame, descriptors);
-    }
-    close(file);
-    ExpectAnswers(keeper);
-}
-
 TEST(Protocol, ChecksPartsAndNames)
 {
     Keeper keeper;
@@ -359,9 +134,7 @@ TEST(Protocol, KeepsNoDescriptorThatIsNoMemory)
     Keeper keeper;
     Raw raw(keeper.path());
     ASSERT_EQ(MOIETY_OK, raw.Ask(CreateFrame("r", 2)));
-    Bytes put = Frame("put");
-    frame_probe_set(put.data(), "token", 1);
-    frame_probe_set(put.data(), "descriptor_count", 1);
+    Bytes put = PutFrame();
     int ends[2];
     ASSERT_EQ(0, pipe(ends));
     EXPECT_EQ(MOIETY_E_INVALID, raw.Ask(put, {ends[0]}));
@@ -390,10 +163,7 @@ TEST(Protocol, KeepsNoDescriptorThatIsNoMemory)
     // A layout that can still be changed.
     frame_probe_set(commit.data(), "descriptor_count", 1);
     EXPECT_EQ(MOIETY_E_INVALID, raw.Ask(commit, {memory}));
-    int large = MakeMemfd(kMiB + 1);
-    EXPECT_EQ(0,
-              fcntl(large, F_ADD_SEALS,
-                    F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+    int large = MakeMemfd(kMiB + 1, true);
     EXPECT_EQ(MOIETY_E_INVALID, raw.Ask(commit, {large}));
     frame_probe_set(commit.data(), "descriptor_count", 0);
     EXPECT_EQ(MOIETY_OK, raw.Ask(commit));
@@ -407,15 +177,13 @@ TEST(Protocol, CutsOffAClientThatDoesNotAcknowledge)
     Raw raw(keeper.path());
     int memory = MakeMemfd();
     ASSERT_EQ(MOIETY_OK, raw.Ask(CreateFrame("r")));
-    Bytes put = Frame("put");
-    frame_probe_set(put.data(), "token", 1);
-    frame_probe_set(put.data(), "descriptor_count", 1);
+    Bytes put = PutFrame();
     ASSERT_EQ(MOIETY_OK, raw.Ask(put, {memory}));
     close(memory);
     Bytes fetch = Frame("fetch");
     frame_probe_set(fetch.data(), "token", 1);
     ASSERT_EQ(MOIETY_OK, raw.Ask(fetch));
-    EXPECT_EQ(1U, raw.got_descriptors());
+    EXPECT_EQ(1U, raw.descriptors().size());
     ASSERT_TRUE(raw.Send(Frame("acknowledge")));
     ASSERT_EQ(MOIETY_OK, raw.Ask(fetch));
     // Not now.
@@ -440,42 +208,6 @@ TEST(Protocol, CutsOffAClientThatOnlySends)
     ExpectAnswers(keeper);
 }
 
-// A committed region of one handle, by the client whose token is `token`.
-void Commit(Raw &raw, const std::string &name, uint64_t token)
-{
-    Bytes create = CreateFrame(name);
-    Bytes put = Frame("put");
-    Bytes commit = Frame("commit");
-    int memory = MakeMemfd();
-    for (Bytes *frame : {&create, &put, &commit})
-        frame_probe_set(frame->data(), "token", token);
-    frame_probe_set(put.data(), "descriptor_count", 1);
-    EXPECT_EQ(MOIETY_OK, raw.Ask(create));
-    EXPECT_EQ(MOIETY_OK, raw.Ask(put, {memory}));
-    EXPECT_EQ(MOIETY_OK, raw.Ask(commit));
-    close(memory);
-}
-
-// The request of a lease.
-int AskOf(Raw &raw, const char *kind, const std::string &name, uint64_t token,
-          uint64_t is_writer = 0)
-{
-    Bytes frame = Frame(kind);
-    frame_probe_name(frame.data(), name.data(), name.size());
-    frame_probe_set(frame.data(), "token", token);
-    frame_probe_set(frame.data(), "is_writer", is_writer);
-    return raw.Ask(frame);
-}
-
-// The state of the first region; 0: there is none.
-uint64_t FirstState(Raw &raw)
-{
-    EXPECT_EQ(MOIETY_OK, raw.Ask(Frame("list")));
-    return frame_probe_get(raw.reply().data(), "number")
-               ? frame_probe_get(raw.reply().data(), "state")
-               : 0;
-}
-
 TEST(Protocol, HasOneLeaseForAToken)
 {
     Keeper keeper;
@@ -498,6 +230,43 @@ TEST(Protocol, HasOneLeaseForAToken)
     EXPECT_EQ(MOIETY_E_STALE, AskOf(raw, "open", "r", 5));
 }
 
+// What another process can do to a region that is written under token 1.
+bool IsRefusedAsAStranger(const std::string &path)
+{
+    Raw raw(path);
+    const int memory = MakeMemfd();
+    return raw.Ask(PutFrame(), {memory}) == MOIETY_E_STALE &&
+           AskOf(raw, "commit", "r", 1) == MOIETY_E_STALE &&
+           AskOf(raw, "fetch", "r", 1) == MOIETY_E_STALE &&
+           AskOf(raw, "layout", "r", 1) == MOIETY_E_STALE &&
+           AskOf(raw, "report", "r", 1) == MOIETY_E_STALE &&
+           AskOf(raw, "drop", "r", 1) == MOIETY_E_IN_USE &&
+           AskOf(raw, "open", "r", 1) == MOIETY_E_IN_USE &&
+           AskOf(raw, "open", "r", 1, 1) == MOIETY_E_IN_USE &&
+           raw.Ask(CreateFrame("r")) == MOIETY_E_IN_USE &&
+           // It has no such lease, so it is as closed.
+           AskOf(raw, "close", "r", 1) == MOIETY_OK;
+}
+
+TEST(Protocol, KnowsTheLeasesOfAProcessByNoOther)
+{
+    Keeper keeper;
+    Raw own(keeper.path());
+    ASSERT_EQ(MOIETY_OK, own.Ask(CreateFrame("r")));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0)
+        _exit(!IsRefusedAsAStranger(keeper.path()));
+    int status = -1;
+    EXPECT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    const int memory = MakeMemfd();
+    EXPECT_EQ(MOIETY_OK, own.Ask(PutFrame(), {memory}));
+    EXPECT_EQ(MOIETY_OK, AskOf(own, "commit", "r", 1));
+    EXPECT_EQ(uint64_t{MOIETY_REGION_COMMITTED}, FirstState(own));
+    close(memory);
+}
+
 TEST(Protocol, KeepsSoManyRegionsAndNoMore)
 {
     Keeper keeper;
@@ -517,211 +286,41 @@ TEST(Protocol, KeepsSoManyRegionsAndNoMore)
     EXPECT_EQ(MOIETY_OK, raw.Ask(CreateFrame("again")));
 }
 
-TEST(Keeper, ServesWhileACloseBlocks)
+// Answers a greeting, or ends the connection as a server that was killed does.
+void Greet(int listener, bool answers)
 {
-    Keeper keeper;
-    Raw raw(keeper.path());
-    BlockingClose blocking;
-    Bytes hello = Frame("hello");
-    frame_probe_set(hello.data(), "descriptor_count", 1);
-    int given = blocking.Give();
-    // The keeper's close has to be the last, so this one comes before it.
-    const pid_t server = keeper.server();
-    SignalOne(server, SIGSTOP);
-    EXPECT_TRUE(raw.Send(hello, {given}));
-    close(given);
-    SignalOne(server, SIGCONT);
-    ASSERT_FALSE(raw.Receive().empty());
-    Commit(raw, "first", 1);
-    EXPECT_EQ(MOIETY_OK, AskOf(raw, "close", "first", 1));
-    EXPECT_EQ(MOIETY_OK, AskOf(raw, "drop", "first", 0));
-    // More clients come and go than what waits has room for.
-    for (int i = 0; i < 5000; i++)
-        ExpectAnswers(keeper);
-    Commit(raw, "second", 2);
-    EXPECT_EQ(MOIETY_OK, AskOf(raw, "fetch", "second", 2));
-    EXPECT_EQ(1U, raw.got_descriptors());
-    ASSERT_TRUE(raw.Send(Frame("acknowledge")));
-    // The memory waits for its close, and counts until then.
-    EXPECT_EQ(uint64_t{MOIETY_REGION_DROPPED}, FirstState(raw));
-    blocking.Release();
-    EXPECT_TRUE(Eventually(
-        [&] { return FirstState(raw) == uint64_t{MOIETY_REGION_COMMITTED}; }));
-}
-
-TEST(Keeper, AcceptsAgainAlsoWhileItIsBusy)
-{
-    Limits limits;
-    limits.descriptors = 32;
-    Keeper keeper({}, limits);
-    Raw busy(keeper.path());
-    std::vector<int> sockets;
-    for (int i = 0; i < 60; i++)
-        sockets.push_back(RawConnect(keeper.path()));
-    Raw last(keeper.path());
-    ASSERT_TRUE(last.Send(Frame("hello")));
-    for (int socket : sockets)
-        close(socket);
-    // Without a pause between two requests.
-    for (int i = 0; i < 2000000 && !last.HasReply(); i++)
-        ASSERT_EQ(MOIETY_OK, busy.Ask(Frame("list")));
-    EXPECT_TRUE(last.HasReply());
-}
-
-TEST(Keeper, PausesWithoutDescriptorsAndLives)
-{
-    Limits limits;
-    limits.descriptors = 32;
-    Keeper keeper({}, limits);
-    std::vector<int> sockets;
-    for (int i = 0; i < 60; i++)
-        sockets.push_back(RawConnect(keeper.path()));
-    {
-        Raw last(keeper.path());
-        ASSERT_TRUE(last.Send(Frame("hello")));
-        for (int socket : sockets)
-            close(socket);
-        EXPECT_FALSE(last.Receive().empty());
+    const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    Bytes frame(frame_probe_bytes());
+    const auto bytes = static_cast<ssize_t>(frame.size());
+    EXPECT_EQ(bytes, read(socket, frame.data(), frame.size()));
+    if (answers) {
+        EXPECT_EQ(bytes, write(socket, frame.data(), frame.size()));
     }
-    ExpectAnswers(keeper);
+    close(socket);
 }
 
-TEST(Keeper, HasNoDriver)
-{
-    Keeper keeper;
-    for (pid_t pid : {keeper.vault_pid(), keeper.server()}) {
-        std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
-        std::stringstream text;
-        text << maps.rdbuf();
-        EXPECT_NE(std::string::npos, text.str().find("moiety-serve"));
-        EXPECT_EQ(std::string::npos, text.str().find("libcuda"));
-        EXPECT_EQ(std::string::npos, text.str().find("libnvidia"));
-    }
-    std::ifstream program("serve/keeper/moiety-serve", std::ios::binary);
-    std::stringstream bytes;
-    bytes << program.rdbuf();
-    EXPECT_LT(1000U, bytes.str().size());
-    for (const char *word : {"libcuda", "cuInit", "dlopen"})
-        EXPECT_EQ(std::string::npos, bytes.str().find(word)) << word;
-}
-
-TEST(Keeper, IsTheOnlyOneOfItsPath)
-{
-    Keeper keeper;
-    Process second({"serve/keeper/moiety-serve", "--socket", keeper.path()});
-    EXPECT_EQ(1, second.Wait());
-    ExpectAnswers(keeper);
-    struct stat status;
-    ASSERT_EQ(0, stat(keeper.path().c_str(), &status));
-    EXPECT_EQ(0600U, status.st_mode & 07777);
-    EXPECT_EQ(0, keeper.Stop());
-    EXPECT_NE(0, access(keeper.path().c_str(), F_OK));
-}
-
-TEST(Keeper, TakesASocketWhoseKeeperIsDeadAndNothingElse)
+TEST(Client, ConnectsThoughTheServerEndsMeanwhile)
 {
     Folder folder;
-    std::string path = folder.Path("keeper");
-    auto start = [&] {
-        return std::make_unique<Process>(std::vector<std::string>{
-            "serve/keeper/moiety-serve", "--socket", path});
-    };
-    {
-        std::ofstream file(path);
-        file << "mine";
-    }
-    EXPECT_EQ(1, start()->Wait());
-    EXPECT_EQ(0, access(path.c_str(), F_OK));
-    unlink(path.c_str());
-    auto first = start();
-    pid_t orphan = -1;
-    ASSERT_TRUE(
-        Eventually([&] { return (orphan = ChildOf(first->pid())) > 0; }));
-    first->Signal(SIGKILL);
-    first->Wait();
-    // The process for clients still serves without its vault.
-    EXPECT_EQ(1, start()->Wait());
-    SignalOne(orphan, SIGKILL);
-    ASSERT_TRUE(Eventually([&] {
-        int socket = RawConnect(path);
-        if (socket >= 0)
-            close(socket);
-        return socket < 0;
-    }));
-    auto last = start();
-    EXPECT_TRUE(Eventually([&] {
-        int socket = RawConnect(path);
-        if (socket >= 0)
-            close(socket);
-        return socket >= 0;
-    }));
-}
-
-TEST(Keeper, RefusesAnotherUser)
-{
-    // Only root can be another user, and Bazel's sandbox has no other: the target
-    // protocol_test runs outside of it.
-    const int kNoSuchUser = 100;
-    if (geteuid() != 0)
-        GTEST_SKIP() << "not root: no process of another user can be started";
-    Keeper keeper;
-    ASSERT_EQ(0, chmod(keeper.path().c_str(), 0666));
-    std::string folder = keeper.path().substr(0, keeper.path().rfind('/'));
-    ASSERT_EQ(0, chmod(folder.c_str(), 0755));
-    for (uid_t user : {1000U, 65534U}) {
-        pid_t child = fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            if (setgid(user) != 0 || setuid(user) != 0)
-                _exit(kNoSuchUser);
-            Raw raw(keeper.path());
-            Bytes frame = raw.Receive();
-            _exit(frame.empty() ? 101
-                                : static_cast<int>(
-                                      frame_probe_get(frame.data(), "status")));
-        }
-        int status = 0;
-        ASSERT_EQ(child, waitpid(child, &status, 0));
-        if (WEXITSTATUS(status) == kNoSuchUser)
-            GTEST_SKIP() << "this user namespace has no user " << user;
-        EXPECT_EQ(MOIETY_E_INVALID, WEXITSTATUS(status)) << user;
-    }
-    ExpectAnswers(keeper);
-}
-
-TEST(Keeper, SaysHowItIsUsed)
-{
-    Folder folder;
-    std::string path = folder.Path("keeper");
-    const std::vector<std::vector<std::string>> bad = {
-        {},
-        {"--socket"},
-        {"--socket", path, "--limit", "many"},
-        {"--socket", path, "--limit", "0"},
-        {"--socket", path, "--limit", "99999999999G"},
-        {"--socket", path, "--what"}};
-    for (std::vector<std::string> arguments : bad) {
-        arguments.insert(arguments.begin(), "serve/keeper/moiety-serve");
-        Process process(arguments);
-        EXPECT_EQ(2, process.Wait());
-    }
-    Process absent({"serve/keeper/moiety-serve", "--socket", path, "--drain"});
-    EXPECT_EQ(1, absent.Wait());
-    Process longer({"serve/keeper/moiety-serve", "--socket",
-                    "/tmp/" + std::string(107, 'x')});
-    EXPECT_EQ(1, longer.Wait());
-}
-
-TEST(Keeper, DropsAllWhenItIsDrained)
-{
-    Keeper keeper;
-    Raw raw(keeper.path());
-    Commit(raw, "r1", 1);
-    Commit(raw, "r2", 2);
-    Process drain(
-        {"serve/keeper/moiety-serve", "--socket", keeper.path(), "--drain"});
-    EXPECT_EQ("2 regions dropped", drain.Read());
-    EXPECT_EQ(0, drain.Wait());
+    const std::string path = folder.Path("keeper");
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(0, bind(listener, reinterpret_cast<sockaddr *>(&address),
+                      sizeof address));
+    ASSERT_EQ(0, listen(listener, 8));
+    Worker worker(path);
+    std::thread keeper([&] {
+        Greet(listener, false);
+        Greet(listener, false);
+        Greet(listener, true);
+    });
+    worker.Must("connect");
+    // Nobody comes any more, if the client gave up.
+    shutdown(listener, SHUT_RDWR);
+    keeper.join();
+    close(listener);
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 //
 //     region_program SOCKET
 //
-//     connect | disconnect | drop NAME | list
+//     connect | disconnect | drop NAME | list | who NAME
 //     create SLOT NAME MIB HANDLE_MIB MAPS     MAPS: 1 with a context, 0 without
 //     open SLOT NAME WRITES MAPS [ADDRESS [MIB]]
 //     fill SLOT WORD | holds SLOT WORD | access SLOT
@@ -116,6 +116,24 @@ Answer List()
     return answer;
 }
 
+// The processes that hold a region.
+Answer Who(std::istream &in)
+{
+    Answer answer = {MOIETY_E_STALE};
+    moiety_region_entry entry = {};
+    entry.struct_size = sizeof entry;
+    std::string name;
+    in >> name;
+    while (moiety_keeper_list(keeper, entry.id, &entry) == MOIETY_OK) {
+        if (name != entry.name)
+            continue;
+        answer = {MOIETY_OK, entry.hold_count, ""};
+        for (uint32_t pid : entry.hold_pids)
+            answer.text += pid ? std::to_string(pid) + " " : "";
+    }
+    return answer;
+}
+
 // What the device may do with the memory: a CUmemAccess_flags. The stand-in refuses
 // no write to memory that is for reading.
 Answer AccessOf(const moiety_region_info &info)
@@ -183,6 +201,8 @@ Answer DoCommand(const char *path, const std::string &line)
         return Open(in);
     if (verb == "list")
         return List();
+    if (verb == "who")
+        return Who(in);
     if (verb == "drop") {
         in >> word;
         return {moiety_keeper_drop(keeper, word.c_str())};

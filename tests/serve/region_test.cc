@@ -202,6 +202,30 @@ TEST(Region, ThatIsDroppedStaysForThoseWhoHoldIt)
     maker.Must("create 0 r 64 0 1");
 }
 
+TEST(Region, NamesTheProcessesThatHoldIt)
+{
+    Keeper keeper;
+    Worker maker(keeper.path());
+    Worker reader(keeper.path());
+    maker.Must("connect");
+    reader.Must("connect");
+    maker.Must("create 0 r 2 2 1");
+    const std::string first = std::to_string(maker.pid());
+    const std::string second = std::to_string(reader.pid());
+    EXPECT_EQ(first, reader.Must("who r").text);
+    maker.Must("commit 0");
+    reader.Must("open 0 r 0 1");
+    reader.Must("open 1 r 0 1");
+    EXPECT_EQ(second + " " + first, maker.Must("who r").text);
+    EXPECT_EQ(3U, maker.Must("who r").value);
+    // More than an entry names.
+    for (int i = 2; i < 20; i++)
+        reader.Must("open " + std::to_string(i) + " r 0 0");
+    EXPECT_EQ(second + " " + first, maker.Must("who r").text);
+    reader.Kill();
+    EXPECT_TRUE(Eventually([&] { return maker.Must("who r").text == first; }));
+}
+
 TEST(Region, HasAWantedAddressOrNone)
 {
     Keeper keeper;

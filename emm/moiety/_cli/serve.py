@@ -12,8 +12,9 @@ from moiety._report.words import as_bytes, counted
 
 _SERVE = """\
 Keeps regions of device memory for the processes of this user, until it gets
-SIGTERM or SIGINT. It never calls the driver. This is the program moiety-serve:
-the one that MOIETY_SERVE names, else the one beside the package, else on PATH.
+SIGTERM or SIGINT. At SIGUSR1 it takes no new regions, drops all, and ends with
+the last one. It never calls the driver. This is the program moiety-serve: the
+one that MOIETY_SERVE names, else the one beside the package, else on PATH.
 """
 
 _SERVE_EPILOG = """\
@@ -22,14 +23,14 @@ examples:
   moiety serve --socket=$XDG_RUNTIME_DIR/moiety --drain
 
 exit codes:
-  0  asked to end, or --drain is done
+  0  asked to end, drained, or --drain is done
   1  the socket cannot be used, or there is no such program
   2  the command line was wrong
 """
 
 _REGIONS = """\
 Lists the regions of a keeper: name, state, bytes, commits, leases of
-processes, and the process that writes it.
+processes, the pids of those, and the process that writes it.
 """
 
 _REGIONS_EPILOG = """\
@@ -64,9 +65,10 @@ def _serve(options):
 
 def _line(entry):
     writer = f", written by {entry.writer}" if entry.writer else ""
+    pids = f" of {', '.join(map(str, entry.pids))}" if entry.pids else ""
     return (f"{entry.name}: {entry.state}, {as_bytes(entry.nbytes)} in "
             f"{counted(entry.parts, 'part')}, {counted(entry.generation, 'commit')}"
-            f", {counted(entry.holders, 'lease')}{writer}")
+            f", {counted(entry.holders, 'lease')}{pids}{writer}")
 
 
 def _regions(options):

@@ -47,10 +47,12 @@ __all__ = ["Entry", "Keeper", "Part", "Region", "connect"]
 
 _WRITE = 1
 _NAME_BYTES = 256
+_PIDS = 16
 # Of DLPack: the kind of device, and the type of an element.
 _CUDA = 2
 _BYTES = (1, 8)
-_STATES = {1: "writing", 2: "committed", 3: "fenced", 4: "dropped"}
+_STATES = {1: "writing", 2: "committed", 3: "fenced", 4: "dropped",
+           5: "quarantined"}
 
 
 class _KeeperOptions(ctypes.Structure):
@@ -86,6 +88,7 @@ class _Entry(ctypes.Structure):
                 ("size_bytes", ctypes.c_uint64), ("layout_bytes", ctypes.c_uint64),
                 ("part_count", ctypes.c_uint32), ("hold_count", ctypes.c_uint32),
                 ("writer_pid", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+                ("hold_pids", ctypes.c_uint32 * _PIDS),
                 ("name", ctypes.c_char * _NAME_BYTES)]
 
 
@@ -140,13 +143,16 @@ class Entry(NamedTuple):
 
     name          its name.
     state         "writing", "committed", "fenced" (its writer is ending) or "dropped"
-                  (it has no name any more, and goes when no process holds it).
+                  (it has no name any more, and goes when no process holds it). Or
+                  "quarantined": two processes could not map it, so none can open it.
     generation    commits so far.
     nbytes        bytes of all parts.
     layout_bytes  bytes of the layout.
     parts         number of parts.
-    holders       processes that have it open, the writer included.
-    writer        the process that writes it, or None."""
+    holders       leases of processes that have it open, the writer's included.
+    writer        the process that writes it, or None.
+    pids          processes that have it open, the latest first, at most 16. Those that
+                  the keeper cannot see, as in other containers, are left out."""
 
     name: str
     state: str
@@ -156,6 +162,7 @@ class Entry(NamedTuple):
     parts: int
     holders: int
     writer: int | None
+    pids: tuple[int, ...] = ()
 
 
 class Part:
@@ -319,8 +326,8 @@ class Keeper:
         handle_nbytes  bytes of a piece of memory, each a file descriptor of the
                        keeper, a multiple of 2 MiB; 0: 1 GiB.
 
-        Raises InUseError if there is such a region, and BudgetExceededError above the
-        keeper's limit. Raises OutOfMemoryError, UnsupportedError for a device that
+        Raises InUseError if there is such a region. Raises BudgetExceededError above the
+        keeper's limit, or if the keeper is drained. Raises OutOfMemoryError, UnsupportedError for a device that
         exports no memory, or Error with the status E_INVALID. Nothing is kept then."""
         sizes = {device: _native._bytes_of("sizes", size)
                  for device, size in sizes.items()}
@@ -362,7 +369,8 @@ class Keeper:
                 entries.append(Entry(
                     os.fsdecode(entry.name), _STATES.get(entry.state, "unknown"),
                     entry.generation, entry.size_bytes, entry.layout_bytes,
-                    entry.part_count, entry.hold_count, entry.writer_pid or None))
+                    entry.part_count, entry.hold_count, entry.writer_pid or None,
+                    tuple(pid for pid in entry.hold_pids if pid)))
 
     def close(self):
         """Closes its regions, and the connection. A second call does nothing."""

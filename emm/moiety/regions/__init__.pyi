@@ -16,6 +16,7 @@ class Entry(NamedTuple):
     parts: int
     holders: int
     writer: int | None
+    pids: tuple[int, ...]
 
 class Part:
     device: int

@@ -49,6 +49,8 @@ typedef struct moiety_region moiety_region;
 #define MOIETY_REGION_NAME_BYTES 256
 /** Parts of a region, at most: one for each device. */
 #define MOIETY_REGION_PARTS 16
+/** Processes that a moiety_region_entry names, at most. */
+#define MOIETY_REGION_PIDS 16
 /** Bytes of a layout, at most. */
 #define MOIETY_REGION_LAYOUT_BYTES 1048576
 
@@ -67,7 +69,10 @@ typedef enum moiety_region_state {
      *  still write. Nobody may open the region. */
     MOIETY_REGION_FENCED = 3,
     /** It has no name any more, and goes when no process holds it. */
-    MOIETY_REGION_DROPPED = 4
+    MOIETY_REGION_DROPPED = 4,
+    /** Two processes found that its memory is not what its maker said. Nobody may
+     *  open it; it can be dropped. */
+    MOIETY_REGION_QUARANTINED = 5
 } moiety_region_state;
 
 /** How to reach a keeper. */
@@ -183,6 +188,9 @@ typedef struct moiety_region_entry {
     uint32_t writer_pid;
     /** 0. */
     uint32_t reserved;
+    /** Processes that hold it, in the keeper's pid namespace, each once, the latest
+     *  first; behind them 0. Those of other namespaces are left out. */
+    uint32_t hold_pids[MOIETY_REGION_PIDS];
     char name[MOIETY_REGION_NAME_BYTES];
 } moiety_region_entry;
 
@@ -235,7 +243,8 @@ MOIETY_API moiety_status moiety_keeper_disconnect(moiety_keeper *keeper);
  * @return MOIETY_E_INVALID  An argument is NULL or out of range, or a context is
  *         not of its device.
  * @return MOIETY_E_IN_USE   The name is taken, or a wanted address.
- * @return MOIETY_E_BUDGET   The keeper's limit, or it has 1 024 regions.
+ * @return MOIETY_E_BUDGET   The keeper's limit, or it has 1 024 regions, or it is
+ *         drained.
  * @return MOIETY_E_TOO_LARGE  More than 4 096 handles.
  * @return MOIETY_E_UNSUPPORTED  The driver or the device exports no memory.
  * @return MOIETY_E_NO_HOST_MEMORY  Also for descriptors, here or in the keeper.
@@ -267,7 +276,8 @@ moiety_region_create(moiety_keeper *keeper,
  *         this one included; or a wanted address is taken.
  * @return MOIETY_E_INVALID  As for moiety_region_create(); or the region has no
  *         part on a device, or one of another size.
- * @return MOIETY_E_CORRUPT  The memory is not what its maker said.
+ * @return MOIETY_E_CORRUPT  The memory is not what its maker said: this process or
+ *         two others could not map it. The keeper is notified.
  * @return MOIETY_E_UNSUPPORTED, MOIETY_E_NO_HOST_MEMORY, MOIETY_E_PEER_GONE,
  *         MOIETY_E_TIMEOUT, or what the driver said
  *
@@ -290,7 +300,7 @@ moiety_region_open(moiety_keeper *keeper, const moiety_region_options *options,
  *
  * @return MOIETY_E_INVALID  `region` is NULL or not written by this process, or
  *         the layout is too long.
- * @return MOIETY_E_STALE    The keeper lost the lease.
+ * @return MOIETY_E_STALE    The keeper lost the lease, or is drained.
  * @return MOIETY_E_PEER_GONE, MOIETY_E_TIMEOUT  The keeper did not answer, so the
  *         region may be published; its mappings are read-only. Call again.
  * @return MOIETY_E_NO_HOST_MEMORY, or what the driver said: nothing is published;

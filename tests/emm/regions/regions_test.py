@@ -152,6 +152,7 @@ def test_a_region_is_written_by_one_process_and_then_read(keeper):
     region = keeper.create("one", {0: "2MiB"})
     assert region.is_writer and region.generation == 0 and region.layout is None
     assert keeper.entries()[0].writer == os.getpid()
+    assert keeper.entries()[0].pids == (os.getpid(),)
     assert status_of(keeper.open, "one") == "E_IN_USE"
     assert status_of(keeper.drop, "one") == "E_IN_USE"
     assert status_of(keeper.create, "one", {0: MIB}) == "E_IN_USE"
@@ -303,6 +304,7 @@ def test_the_commands(keeper, path):
     keeper.create("weights", {0: 4 * MIB}).commit(b"four")
     listed = command("regions", path)
     assert listed.stdout.startswith("weights: committed, 4"), listed.stderr
+    assert listed.stdout.endswith(f"lease of {os.getpid()}\n")
     said = json.loads(command("regions", "--json", path).stdout)
     assert said["regions"][0]["layout_bytes"] == 4
     refused = command("regions", "--drop=other", path)
