@@ -23,14 +23,13 @@ static const char usage[] =
     "end.\n"
     "\n"
     "  --socket PATH   where clients connect; other users are refused\n"
-    "  --limit BYTES   bytes of all regions, with K, M or G behind them or "
-    "not\n"
+    "  --limit BYTES   bytes of all regions, also as 60G or 60GiB\n"
     "  --drain         ask the keeper at PATH to drop all committed regions\n"
     "  --accept-memfd  for tests: keep memory of the stand-in driver too\n";
 
 static struct moietyi_keeper keeper;
 
-/* Digits, and one of K, M, G behind them. */
+/* Digits, then nothing, or K, M or G, or KiB, MiB or GiB, as in MOIETY_CONF. */
 static bool read_bytes(const char *text, uint64_t *out)
 {
     static const char suffixes[] = "KMG";
@@ -40,9 +39,10 @@ static bool read_bytes(const char *text, uint64_t *out)
     uint64_t value = strtoull(text, &end, 10);
     const char *suffix = *end ? strchr(suffixes, *end) : NULL;
     unsigned shift = suffix ? 10U * (unsigned)(suffix - suffixes + 1) : 0;
+    end += suffix != NULL;
     *out = value << shift;
     return value && value != UINT64_MAX && *out >> shift == value &&
-           (*end == '\0' || (suffix && end[1] == '\0'));
+           (*end == '\0' || (suffix && strcmp(end, "iB") == 0));
 }
 
 static bool read_options(int count, char **arguments, bool *out_is_drain)

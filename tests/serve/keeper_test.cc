@@ -305,6 +305,9 @@ TEST(Keeper, SaysHowItIsUsed)
         {"--socket", path, "--limit", "many"},
         {"--socket", path, "--limit", "0"},
         {"--socket", path, "--limit", "99999999999G"},
+        {"--socket", path, "--limit", "8GB"},
+        {"--socket", path, "--limit", "8iB"},
+        {"--socket", path, "--limit", "8GiBs"},
         {"--socket", path, "--what"}};
     for (std::vector<std::string> arguments : bad) {
         arguments.insert(arguments.begin(), "serve/keeper/moiety-serve");

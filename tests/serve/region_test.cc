@@ -325,7 +325,7 @@ TEST(Region, OfAMakerThatDiedWhileTheServerDidGoes)
 
 TEST(Region, IsRefusedWithItsReason)
 {
-    Keeper keeper({"--limit", "1G"});
+    Keeper keeper({"--limit", "1GiB"});
     Worker worker(keeper.path());
     worker.Must("connect");
     EXPECT_EQ(MOIETY_E_INVALID, worker.Do("create 0 a/b 64 0 1").status);

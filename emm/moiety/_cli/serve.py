@@ -19,7 +19,7 @@ one that MOIETY_SERVE names, else the one beside the package, else on PATH.
 
 _SERVE_EPILOG = """\
 examples:
-  moiety serve --socket=$XDG_RUNTIME_DIR/moiety --limit=64G
+  moiety serve --socket=$XDG_RUNTIME_DIR/moiety --limit=64GiB
   moiety serve --socket=$XDG_RUNTIME_DIR/moiety --drain
 
 exit codes:
@@ -98,7 +98,7 @@ def add(commands):
     command.add_argument("--socket", metavar="SOCKET", required=True,
                          help="where clients connect; other users are refused")
     command.add_argument("--limit", metavar="BYTES",
-                         help="bytes of all regions, such as 64G")
+                         help="bytes of all regions, such as 64GiB")
     command.add_argument("--drain", action="store_true", help="ask the keeper "
                          "there to drop all committed regions")
     command.add_argument("--accept-memfd", action="store_true", help="for tests: "
