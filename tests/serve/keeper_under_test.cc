@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -233,16 +232,6 @@ size_t OpenDescriptors(pid_t pid)
     if (folder)
         closedir(folder);
     return count;
-}
-
-size_t FewestDescriptors(pid_t pid)
-{
-    size_t fewest = OpenDescriptors(pid);
-    for (int i = 0; i < 20; i++) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        fewest = std::min(fewest, OpenDescriptors(pid));
-    }
-    return fewest;
 }
 
 uint64_t ResidentBytes(pid_t pid)

@@ -41,8 +41,6 @@ pid_t ChildOf(pid_t pid);
 
 // Of a process, which is not this one, as the kernel lists them; 0: it has ended.
 size_t OpenDescriptors(pid_t pid);
-// What is left when it has closed what is to be closed: the fewest of many looks.
-size_t FewestDescriptors(pid_t pid);
 uint64_t ResidentBytes(pid_t pid);
 
 // From 0 to `end` - 1.

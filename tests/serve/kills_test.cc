@@ -25,6 +25,7 @@
 
 #include "moiety/region.h"
 #include "tests/serve/keeper_under_test.h"
+#include "tests/serve/raw_client.h"
 
 namespace
 {
@@ -268,10 +269,8 @@ std::string Act(Actor &actor, const std::atomic<bool> &ends, Step step,
 class Kills : public testing::Test
 {
   protected:
-    Kills() : keeper_({"--limit", "1G"})
+    Kills() : keeper_({"--limit", "1G"}), idle_(IdleDescriptors(keeper_))
     {
-        vault_ = FewestDescriptors(keeper_.vault_pid());
-        server_ = FewestDescriptors(keeper_.server());
         for (unsigned i = 0; i < kWriters + kReaders; i++)
             actors_.push_back(std::make_unique<Actor>(keeper_.path()));
         for (unsigned i = 0; i < kWriters; i++)
@@ -321,7 +320,7 @@ class Kills : public testing::Test
         for (size_t i = 0; i < actors_.size(); i++)
             while (actors_[i]->progress() == before[i] &&
                    !actors_[i]->is_over())
-                std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     void KillAll(unsigned kills)
     {
@@ -396,8 +395,8 @@ class Kills : public testing::Test
                   UsedBytes(worker));
         // Each has handles and a layout. The worker has a socket and a pidfd.
         const size_t kept = expected.size() * (kHandles + 1);
-        EXPECT_EQ(vault_ + kept, FewestDescriptors(keeper_.vault_pid()));
-        EXPECT_EQ(server_ + kept + 2, FewestDescriptors(keeper_.server()));
+        EXPECT_TRUE(HasDescriptors(keeper_.vault_pid(), idle_.vault + kept));
+        EXPECT_TRUE(HasDescriptors(keeper_.server(), idle_.server + kept + 2));
     }
     void Print(unsigned kills) const
     {
@@ -415,8 +414,7 @@ class Kills : public testing::Test
     }
 
     Keeper keeper_;
-    size_t vault_;
-    size_t server_;
+    const Descriptors idle_;
     std::vector<std::unique_ptr<Actor>> actors_;
     std::vector<std::unique_ptr<Writer>> writers_;
     std::atomic<bool> ends_{false};

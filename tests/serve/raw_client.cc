@@ -13,7 +13,6 @@
 
 #include "moiety/region.h"
 #include "tests/serve/frame_probe.h"
-#include "tests/serve/keeper_under_test.h"
 
 namespace serve_test
 {
@@ -184,6 +183,21 @@ uint64_t FirstState(Raw &raw)
     return frame_probe_get(raw.reply().data(), "number")
                ? frame_probe_get(raw.reply().data(), "state")
                : 0;
+}
+
+Descriptors IdleDescriptors(const Keeper &keeper)
+{
+    // The keeper has closed all sockets that were closed before this one came, and a
+    // region that it does not list has no memory left. This one has a pidfd, too.
+    Raw raw(keeper.path());
+    EXPECT_TRUE(Eventually([&] { return FirstState(raw) == 0; }));
+    return {OpenDescriptors(keeper.vault_pid()),
+            OpenDescriptors(keeper.server()) - 2};
+}
+
+bool HasDescriptors(pid_t pid, size_t count)
+{
+    return Eventually([&] { return OpenDescriptors(pid) == count; });
 }
 
 bool IsAnswered(const std::string &path)

@@ -7,11 +7,14 @@
 #define MOIETY_TESTS_SERVE_RAW_CLIENT_H_
 
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "tests/serve/keeper_under_test.h"
 
 namespace serve_test
 {
@@ -81,6 +84,15 @@ int AskOf(Raw &raw, const char *kind, const std::string &name, uint64_t token,
 
 // The state of the first region; 0: there is none.
 uint64_t FirstState(Raw &raw);
+
+// Of the two processes of a keeper that has no regions any more, and no clients.
+struct Descriptors {
+    size_t vault = 0;
+    size_t server = 0;
+};
+Descriptors IdleDescriptors(const Keeper &keeper);
+// When it has closed what clients left.
+bool HasDescriptors(pid_t pid, size_t count);
 
 // Whether a keeper at the path answers.
 bool IsAnswered(const std::string &path);
