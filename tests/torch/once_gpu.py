@@ -66,8 +66,8 @@ class Mixed(torch.nn.Module):
         self.register_buffer("empty", torch.empty(0, 4))
         self.register_buffer("count", torch.tensor(5))
         self.original = self.rotary
-        self.half = torch.nn.Parameter(torch.randn(4, 6).bfloat16())
-        self.part = self.half.data[1:3, ::2]
+        self.halves = torch.nn.Parameter(torch.randn(4, 6).bfloat16())
+        self.part = self.halves.data[1:3, ::2]
         self.alone = torch.nn.ParameterDict({"key": torch.randn(2)})
 
     def forward(self, x):
@@ -97,7 +97,7 @@ def test_all_that_a_module_has_is_in_the_region(keepers):
         assert not module.training
         assert module.tied.weight is module.first.weight
         assert module.original is module.rotary
-        assert isinstance(module.half, torch.nn.Parameter)
+        assert isinstance(module.halves, torch.nn.Parameter)
         assert isinstance(module.alone["key"], torch.nn.Parameter)
         for name, tensor in tensors(module).items():
             value, dtype, strides = before[name]
@@ -105,7 +105,7 @@ def test_all_that_a_module_has_is_in_the_region(keepers):
             assert torch.equal(tensor.cpu(), value), name
             assert (tensor.dtype, tensor.stride()) == (dtype, strides), name
         # A view is one, and others are none.
-        assert module.part.data_ptr() - module.half.data_ptr() == 6 * 2
+        assert module.part.data_ptr() - module.halves.data_ptr() == 6 * 2
         assert module.part.untyped_storage().nbytes() == 4 * 6 * 2
         assert module.count.untyped_storage().nbytes() == 8
     x = torch.randn(9, 64, device="cuda")
