@@ -9,7 +9,7 @@ one after the other or together, make it and compute logits of the same tokens:
 
 load    each loads it: from_pretrained(), and to the device
 first   load_once() of a process that is alone and first
-wait    load_once() of processes that started with the first, and wait for it
+wait    load_once() of processes that start together: one loads, the others wait
 open    load_once() of processes that start when the first has been killed, together
 
 Prints a row of JSON for each process: milliseconds until the model is there, until its
@@ -29,6 +29,7 @@ import time
 import moiety
 import moiety.regions
 import moiety.torch
+from regions import served
 
 NAME = "llama"
 
@@ -129,24 +130,17 @@ def main():
     parser.add_argument("--width", type=int, default=2048)
     parser.add_argument("--others", type=int, default=3)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "keeper")
+    with tempfile.TemporaryDirectory() as folder, served() as path:
         save(folder, options.layers, options.width)
-        keeper = subprocess.Popen([sys.executable, "-m", "moiety", "serve",
-                                   f"--socket={path}"])
-        try:
-            together(["load"], folder, path)  # the files are in memory then
-            together(["load"], folder, path)
-            together(["load"] * options.others, folder, path)
-            together(["first"], folder, path)
-            together(["open"], folder, path)
-            together(["open"] * options.others, folder, path)
-            with moiety.regions.connect(path) as connection:
-                connection.drop(NAME)
-            together(["wait"] * (1 + options.others), folder, path)
-        finally:
-            keeper.send_signal(signal.SIGTERM)
-            keeper.wait()
+        together(["load"], folder, path)  # the files are in memory then
+        together(["load"], folder, path)
+        together(["load"] * options.others, folder, path)
+        together(["first"], folder, path)
+        together(["open"], folder, path)
+        together(["open"] * options.others, folder, path)
+        with moiety.regions.connect(path) as connection:
+            connection.drop(NAME)
+        together(["wait"] * (1 + options.others), folder, path)
     return 0
 
 

@@ -8,14 +8,15 @@ A process makes a region of N GiB on device 0, fills it and commits it. Then, so
 
 open       a process that has a context opens it, copies the first and the last byte
            of each handle's memory, and closes it
-takeover   the process that made it is killed by SIGKILL; the time from the kill until a
-           process with a context ("warm") or one that starts then ("new") has opened
-           it and copied the same bytes
+takeover   the process that made it is killed by SIGKILL, and another one opens it and
+           copies the same bytes: one with a context ("warm", timed from the kill), or
+           one that starts then ("new", timed from its start)
 
 Prints a row of JSON for each. ARGUMENTs are for `moiety serve`, such as --accept-memfd
 for the stand-in driver. Needs the package `moiety`."""
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -31,6 +32,25 @@ import moiety.regions
 
 NAME = "measured"
 VALUE = 77
+
+
+@contextlib.contextmanager
+def served(*arguments):
+    """The path of a keeper that answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "keeper")
+        keeper = subprocess.Popen([sys.executable, "-m", "moiety", "serve",
+                                   f"--socket={path}", *arguments])
+        try:
+            while keeper.poll() is None:
+                with contextlib.suppress(moiety.PeerGoneError):
+                    moiety.regions.connect(path).close()
+                    break
+                time.sleep(0.01)
+            yield path
+        finally:
+            keeper.send_signal(signal.SIGTERM)
+            keeper.wait()
 
 
 def driver():
@@ -188,23 +208,10 @@ def main():
     parser.add_argument("--handles", default="1G,64M")
     parser.add_argument("--times", type=int, default=5)
     options, more = parser.parse_known_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "keeper")
-        keeper = subprocess.Popen([sys.executable, "-m", "moiety", "serve",
-                                   f"--socket={path}", *more])
-        while keeper.poll() is None:
-            try:
-                moiety.regions.connect(path).close()
-                break
-            except moiety.PeerGoneError:
-                time.sleep(0.01)
-        try:
-            for handle in options.handles.split(","):
-                Measured(path, options).run(int(options.gib * (1 << 30)),
-                                            bytes_of(handle))
-        finally:
-            keeper.send_signal(signal.SIGTERM)
-            keeper.wait()
+    with served(*more) as path:
+        for handle in options.handles.split(","):
+            Measured(path, options).run(int(options.gib * (1 << 30)),
+                                        bytes_of(handle))
     return 0
 
 

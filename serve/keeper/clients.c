@@ -142,8 +142,8 @@ static bool client_reply(struct moietyi_keeper *keeper,
     return status == MOIETY_OK;
 }
 
-/* Then no request of its process is done any more: nobody would hear the answer, and
- * a region that it asked to write would go with it. */
+/* Its requests are ignored then. Otherwise a region that the process asked to write
+ * would go with it. */
 static bool client_has_ended(const struct moietyi_client *client)
 {
     struct pollfd end = {.fd = client->pidfd, .events = POLLIN};

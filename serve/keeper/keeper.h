@@ -40,7 +40,9 @@ struct moietyi_hold {
     pid_t pid;
     uint64_t number;
     uint8_t token[MOIETYI_SERVE_TOKEN_BYTES];
-    bool is_writer;                /* counts while the region is WRITING */
+    bool is_writer;   /* counts while the region is WRITING */
+    bool has_fetched; /* memory of it */
+    bool has_reported;
     struct moietyi_client *client; /* used it last; NULL: its socket closed */
     struct moietyi_kept *region;
     struct moietyi_hold *next;
@@ -59,7 +61,8 @@ struct moietyi_kept {
     struct moietyi_memory layout;
     uint64_t size_bytes;
     uint32_t hold_count;
-    pid_t reporter;       /* could not map it; 0: nobody, as far as is known */
+    bool has_report;      /* a process could not map it: */
+    pid_t reporter;       /* 0: one that the keeper cannot see */
     bool is_ending;       /* its vault entries are gone, but for its own */
     size_t next_close;    /* handle that the closer gets next */
     size_t closing_count; /* handles that the closer has */

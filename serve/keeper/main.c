@@ -24,7 +24,9 @@ static const char usage[] =
     "\n"
     "  --socket PATH   where clients connect; other users are refused\n"
     "  --limit BYTES   bytes of all regions, also as 60G or 60GiB\n"
-    "  --drain         ask the keeper at PATH to drop all committed regions\n"
+    "  --drain         ask the keeper at PATH to drop all regions that no "
+    "process\n"
+    "                  writes\n"
     "  --accept-memfd  for tests: keep memory of the stand-in driver too\n";
 
 static struct moietyi_keeper keeper;

@@ -182,6 +182,9 @@ moiety_status moietyi_kept_create(struct moietyi_keeper *keeper,
     moiety_status status = moietyi_serve_check_parts(wanted, &size_bytes);
     if (status != MOIETY_OK)
         return status;
+    if (keeper->is_draining)
+        return moietyi_fail(MOIETY_E_BUDGET,
+                            "the keeper is drained, and takes no regions");
     if (limit &&
         (size_bytes > limit || keeper->used_bytes > limit - size_bytes)) {
         return moietyi_fail(MOIETY_E_BUDGET,
@@ -191,9 +194,6 @@ moiety_status moietyi_kept_create(struct moietyi_keeper *keeper,
                             (unsigned long long)keeper->used_bytes,
                             (unsigned long long)limit);
     }
-    if (keeper->is_draining)
-        return moietyi_fail(MOIETY_E_BUDGET,
-                            "the keeper is drained, and takes no regions");
     if (has_most_regions(keeper))
         return moietyi_fail(MOIETY_E_BUDGET,
                             "the keeper has %u regions, and takes no more",
@@ -289,7 +289,10 @@ moiety_status moietyi_memory_keep(struct moietyi_keeper *keeper,
 {
     record->number = memory->number ? memory->number : keeper->last_number + 1;
     record->region = kept->value.number;
-    moiety_status status = check_room(keeper, descriptor, MEMORY_EIGHTHS);
+    /* A descriptor in the place of another one takes no room. */
+    moiety_status status = memory->descriptor >= 0
+                               ? MOIETY_OK
+                               : check_room(keeper, descriptor, MEMORY_EIGHTHS);
     if (status == MOIETY_OK)
         status = moietyi_vault_put(keeper->vault, record, descriptor);
     if (status != MOIETY_OK)

@@ -66,14 +66,19 @@ static struct moietyi_hold *request_hold(const struct request *request)
     return hold;
 }
 
+static moiety_status refuse_dropped(const struct moietyi_hold *hold)
+{
+    return moietyi_fail(MOIETY_E_STALE, "region \"%s\" was dropped",
+                        hold->region->value.name);
+}
+
 static moiety_status check_writer(const struct request *request,
                                   const struct moietyi_hold *hold)
 {
     if (moietyi_kept_writer(request->keeper, hold->region) == hold)
         return MOIETY_OK;
     if (hold->region->value.state == MOIETY_REGION_DROPPED)
-        return moietyi_fail(MOIETY_E_STALE, "region \"%s\" was dropped",
-                            hold->region->value.name);
+        return refuse_dropped(hold);
     return moietyi_fail(MOIETY_E_INVALID,
                         "region \"%s\" is not written by this lease",
                         hold->region->value.name);
@@ -105,7 +110,9 @@ static moiety_status answer_create(struct request *request)
         return MOIETY_OK; /* asked again */
     }
     if (hold)
-        return refuse_token();
+        return hold->region->value.state == MOIETY_REGION_DROPPED
+                   ? refuse_dropped(hold)
+                   : refuse_token();
     if (kept && kept->value.state == MOIETY_REGION_WRITING)
         return refuse_writing(request, kept);
     if (kept)
@@ -247,7 +254,7 @@ static moiety_status answer_commit(struct request *request)
     value.layout_bytes = layout_bytes;
     value.generation++;
     value.state = MOIETY_REGION_COMMITTED;
-    kept->reporter = 0;
+    kept->has_report = false;
     return moietyi_kept_store(request->keeper, kept, &value);
 }
 
@@ -307,13 +314,14 @@ static moiety_status answer_open(struct request *request)
 static moiety_status answer_fetch(struct request *request)
 {
     const struct moietyi_serve_frame *frame = &request->received->frame;
-    const struct moietyi_hold *hold = request_hold(request);
+    struct moietyi_hold *hold = request_hold(request);
     if (!hold)
         return MOIETY_E_STALE;
     moiety_status status =
         check_handles(hold->region, frame->part, frame->first, 1);
     if (status != MOIETY_OK)
         return status;
+    hold->has_fetched = true;
     const struct moietyi_kept *kept = hold->region;
     const struct moietyi_memory *memory =
         moietyi_kept_memory(kept, frame->part, frame->first);
@@ -362,9 +370,13 @@ static moiety_status answer_close(struct request *request)
         return MOIETY_OK;
     moiety_status status =
         frame->is_writer ? give_up_write(request, hold) : MOIETY_OK;
-    if (status == MOIETY_OK)
-        moietyi_hold_end(request->keeper, hold);
-    return status;
+    if (status != MOIETY_OK)
+        return status;
+    /* It could use the memory, so an earlier report was a process's own fault. */
+    if (hold->has_fetched && !hold->has_reported)
+        hold->region->has_report = false;
+    moietyi_hold_end(request->keeper, hold);
+    return MOIETY_OK;
 }
 
 static moiety_status answer_drop(struct request *request)
@@ -389,11 +401,11 @@ static moiety_status answer_drain(struct request *request)
     return MOIETY_OK;
 }
 
-/* The fault may be one process's own; two are believed. The keeper forgets the first
- * one if this process is restarted. */
+/* The fault may be one process's own; two are believed, if none could use the region
+ * between them. The keeper forgets the first one if this process is restarted. */
 static moiety_status answer_report(struct request *request)
 {
-    const struct moietyi_hold *hold = request_hold(request);
+    struct moietyi_hold *hold = request_hold(request);
     if (!hold)
         return MOIETY_E_STALE;
     struct moietyi_kept *kept = hold->region;
@@ -401,7 +413,9 @@ static moiety_status answer_report(struct request *request)
     if (!value.generation || value.state == MOIETY_REGION_DROPPED ||
         value.state == MOIETY_REGION_QUARANTINED)
         return MOIETY_OK;
-    if (!kept->reporter || kept->reporter == hold->pid) {
+    hold->has_reported = true;
+    if (!kept->has_report || kept->reporter == hold->pid) {
+        kept->has_report = true;
         kept->reporter = hold->pid;
         return MOIETY_OK;
     }

@@ -223,8 +223,9 @@ static bool vault_attend(struct vault *vault)
     }
 }
 
-/* A child whose messages cannot be read any more has to end too. */
-static void vault_bury(struct vault *vault, bool is_asked)
+/* A child whose messages cannot be read any more has to end too. Whether it was
+ * drained: it ends by itself then. */
+static bool vault_bury(struct vault *vault, bool is_asked)
 {
     int status = 0;
     vault_close(vault->child_socket);
@@ -232,12 +233,15 @@ static void vault_bury(struct vault *vault, bool is_asked)
     while (waitpid(vault->child, &status, 0) < 0 && errno == EINTR)
         continue;
     vault->child = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !vault->count)
+        return true;
     if (!is_asked) {
         (void)fprintf(stderr,
                       "moiety-serve: the process for clients has ended "
                       "(status %#x); it is started again with %zu records\n",
                       (unsigned)status, vault->count);
     }
+    return false;
 }
 
 int moietyi_vault_run(int (*serve)(int vault, void *context), void *context)
@@ -268,9 +272,8 @@ int moietyi_vault_run(int (*serve)(int vault, void *context), void *context)
             is_asked = vault_is_asked(&vault);
             continue;
         }
-        /* A process that is drained ends by itself. */
-        is_asked = !vault_attend(&vault) || (vault.is_draining && !vault.count);
-        vault_bury(&vault, is_asked);
+        is_asked = !vault_attend(&vault);
+        is_asked |= vault_bury(&vault, is_asked);
         if (!is_asked && moietyi_now_ns() - begun_ns < VAULT_SHORT_LIFE_NS)
             moietyi_nap(VAULT_NAP_NS);
     }

@@ -103,7 +103,7 @@ class Verdict(unittest.TestCase):
 
     def test_a_guest_that_does_not_start_is_booted_again(self):
         count = os.path.join(self.folder, "count")
-        text = f"echo >> {count}; [ $(wc -l < {count}) = %d ] || sleep 1000\n"
+        text = f"echo >> {count}; [ $(wc -l < {count}) = %d ] || exec sleep 1000\n"
         text += "echo vm: started; echo hello; echo vm: exit status 3"
         self.assertEqual(
             self.boot(text % vm.BOOTS, timeout_s=10), (3, "hello\n")

@@ -127,6 +127,17 @@ TEST_F(BadRegion, IsGoodAgainWhenItIsCommittedAgain)
     EXPECT_EQ("good:5:2:2:0", List());
 }
 
+TEST_F(BadRegion, IsGoodAgainWhenAProcessCouldUseIt)
+{
+    FailOnce(first_, "open 0 good 0 1");
+    maker_.Must("open 0 good 0 1");
+    maker_.Must("close 0");
+    FailOnce(second_, "open 0 good 0 1");
+    EXPECT_EQ("good:2:1:2:0", List());
+    FailOnce(first_, "open 0 good 0 1");
+    EXPECT_EQ("good:5:1:2:0", List());
+}
+
 TEST_F(BadRegion, IsReportedByAWriterToo)
 {
     FailOnce(first_, "open 0 good 1 1");

@@ -184,12 +184,7 @@ Keeper::Keeper(const std::vector<std::string> &more, const Limits &limits)
     : path_(folder_.Path("keeper")),
       process_(KeeperArguments(path_, more), limits)
 {
-    EXPECT_TRUE(Eventually([this] {
-        int socket = RawConnect(path_);
-        if (socket >= 0)
-            close(socket);
-        return socket >= 0;
-    }));
+    EXPECT_TRUE(Eventually([this] { return Connects(path_); }));
 }
 
 Keeper::~Keeper()
@@ -278,18 +273,7 @@ void Keeper::KillServer()
         pid_t now = ChildOf(vault_pid());
         return now > 0 && now != before;
     }));
-    EXPECT_TRUE(Eventually([this] {
-        // It has read its records when it accepts, and then it closes a socket
-        // whose packet is no frame.
-        int socket = RawConnect(path_);
-        char one = 0;
-        if (socket < 0)
-            return false;
-        bool is_answered = send(socket, &one, 1, MSG_NOSIGNAL) == 1 &&
-                           recv(socket, &one, 1, 0) == 1;
-        close(socket);
-        return is_answered;
-    }));
+    EXPECT_TRUE(Eventually([this] { return IsAnswered(path_); }));
 }
 
 Worker::Worker(const std::string &path)
@@ -345,6 +329,27 @@ int RawConnect(const std::string &path)
         made = -1;
     }
     return made;
+}
+
+bool Connects(const std::string &path)
+{
+    int socket = RawConnect(path);
+    if (socket >= 0)
+        close(socket);
+    return socket >= 0;
+}
+
+bool IsAnswered(const std::string &path)
+{
+    int socket = RawConnect(path);
+    char one = 0;
+    if (socket < 0)
+        return false;
+    // A packet that is no frame is refused.
+    bool is_answered = send(socket, &one, 1, MSG_NOSIGNAL) == 1 &&
+                       recv(socket, &one, 1, 0) == 1;
+    close(socket);
+    return is_answered;
 }
 
 } // namespace serve_test

@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* A moiety_status. */
-int peer_probe_ask(int socket, uint32_t keeper_user);
+/* A moiety_status: of a keeper of one user, whose peer is of another or the same. */
+int peer_probe_ask(int socket, uint32_t keeper, uint32_t peer);
 
 #ifdef __cplusplus
 }

@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -218,12 +220,23 @@ TEST(Region, NamesTheProcessesThatHoldIt)
     reader.Must("open 1 r 0 1");
     EXPECT_EQ(second + " " + first, maker.Must("who r").text);
     EXPECT_EQ(3U, maker.Must("who r").value);
-    // More than an entry names.
     for (int i = 2; i < 20; i++)
         reader.Must("open " + std::to_string(i) + " r 0 0");
     EXPECT_EQ(second + " " + first, maker.Must("who r").text);
     reader.Kill();
     EXPECT_TRUE(Eventually([&] { return maker.Must("who r").text == first; }));
+    // More than an entry names.
+    std::vector<std::unique_ptr<Worker>> all;
+    for (int i = 0; i < MOIETY_REGION_PIDS; i++) {
+        all.push_back(std::make_unique<Worker>(keeper.path()));
+        all.back()->Must("connect");
+        all.back()->Must("open 0 r 0 0");
+    }
+    const std::string named = maker.Must("who r").text;
+    EXPECT_EQ(MOIETY_REGION_PIDS - 1,
+              std::count(named.begin(), named.end(), ' '));
+    EXPECT_EQ(std::string::npos, named.find(first)) << named;
+    EXPECT_EQ(MOIETY_REGION_PIDS + 1U, maker.Must("who r").value);
 }
 
 TEST(Region, HasAWantedAddressOrNone)

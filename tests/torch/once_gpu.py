@@ -219,7 +219,7 @@ def test_what_cannot_be_shared_is_refused_and_leaves_nothing(
         moiety.torch.load_once(keepers[0], "refused", load)
     while any(entry.name.startswith("refused") and entry.state != "dropped"
               for entry in keepers[1].entries()):
-        time.sleep(0.001)  # the closer is under way
+        time.sleep(0.001)  # its lease ends
     moiety.torch.load_once(keepers[1], "refused", lambda: torch.nn.Linear(2, 2))
 
 

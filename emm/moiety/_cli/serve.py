@@ -100,7 +100,7 @@ def add(commands):
     command.add_argument("--limit", metavar="BYTES",
                          help="bytes of all regions, such as 64GiB")
     command.add_argument("--drain", action="store_true", help="ask the keeper "
-                         "there to drop all committed regions")
+                         "there to drop all regions that no process writes")
     command.add_argument("--accept-memfd", action="store_true", help="for tests: "
                          "keep memory of the stand-in driver too")
     command.set_defaults(run=_serve)

@@ -40,7 +40,8 @@ def _inside(value):
     if isinstance(value, _SEQUENCES):
         return list(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return list(getattr(value, "__dict__", {}).values())
+        return [getattr(value, field.name, None)
+                for field in dataclasses.fields(value)]
     return []
 
 
@@ -204,12 +205,16 @@ class _Call:
                 # Another process may have had the claim before, and be done.
                 try:
                     region = self.open()
+                    if not region:
+                        return None, claim
+                    self.close(claim)
+                    return region, None
+                except _native.InUseError as error:
+                    self.close(claim)
+                    reason = error
                 except BaseException:
                     self.close(claim)
                     raise
-                if region:
-                    self.close(claim)
-                return region, None if region else claim
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 raise _native._error_for(
                     "E_TIMEOUT", f"another process loads {self.name!r} for longer "
@@ -223,8 +228,12 @@ class _Call:
             region.close()
 
     def fill(self, memories, storages):
-        """Copies each storage; the host is between two devices."""
+        """Copies each storage, when the work that fills it is over; the host is
+        between two devices."""
         torch = self.torch
+        for device in {one.device for one in storages}:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
         for memory, storage in zip(memories, storages):
             is_elsewhere = storage.device.type == "cuda" and \
                 storage.device != self.device
@@ -322,4 +331,5 @@ def load_once(torch, keeper, name, load, skeleton, key, device, limit_s):
         return _Call(torch, keeper, name, load, skeleton, key, device,
                      limit_s).run()
     finally:
-        _driver.release_primary(device)
+        with contextlib.suppress(_native.Error):
+            _driver.release_primary(device)

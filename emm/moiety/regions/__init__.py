@@ -167,8 +167,8 @@ class Entry(NamedTuple):
 
 class Part:
     """A region's memory on one device, as bytes, with __cuda_array_interface__ and
-    DLPack. PyTorch takes what is read-only by DLPack alone. It keeps its Region. Attributes: `device`, `address`, `nbytes`,
-    `is_readonly`."""
+    DLPack. PyTorch takes what is read-only by DLPack alone. It keeps its Region.
+    Attributes: `device`, `address`, `nbytes`, `is_readonly`."""
 
     def __init__(self, region, device, address, nbytes):
         self._region = region
@@ -327,8 +327,9 @@ class Keeper:
                        keeper, a multiple of 2 MiB; 0: 1 GiB.
 
         Raises InUseError if there is such a region. Raises BudgetExceededError above the
-        keeper's limit, or if the keeper is drained. Raises OutOfMemoryError, UnsupportedError for a device that
-        exports no memory, or Error with the status E_INVALID. Nothing is kept then."""
+        keeper's limit, if it has 1 024 regions, or if it is drained. Raises
+        OutOfMemoryError, UnsupportedError for a device that exports no memory, or Error
+        with the status E_INVALID. Nothing is kept then."""
         sizes = {device: _native._bytes_of("sizes", size)
                  for device, size in sizes.items()}
         return self._make("moiety_region_create", name, sizes, 0,
