@@ -273,7 +273,7 @@ void Keeper::KillServer()
         pid_t now = ChildOf(vault_pid());
         return now > 0 && now != before;
     }));
-    EXPECT_TRUE(Eventually([this] { return IsAnswered(path_); }));
+    EXPECT_TRUE(Eventually([this] { return IsHeard(path_); }));
 }
 
 Worker::Worker(const std::string &path)
@@ -339,7 +339,7 @@ bool Connects(const std::string &path)
     return socket >= 0;
 }
 
-bool IsAnswered(const std::string &path)
+bool IsHeard(const std::string &path)
 {
     int socket = RawConnect(path);
     char one = 0;

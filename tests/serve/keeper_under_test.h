@@ -150,7 +150,7 @@ int RawConnect(const std::string &path);
 // Whether a process listens there; and whether it answers, so that it has read the
 // vault's records.
 bool Connects(const std::string &path);
-bool IsAnswered(const std::string &path);
+bool IsHeard(const std::string &path);
 
 } // namespace serve_test
 
