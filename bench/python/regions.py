@@ -156,7 +156,7 @@ class Measured:
         assert reader.stdout.readline() == "ready\n"
         opens, made = [], []
         takeover = {"warm": [], "new": []}
-        for turn in range(self.options.times):
+        for _ in range(self.options.times):
             maker, took = self.made(nbytes, handle)
             made.append(took)
             opens += [self.ask(reader) for _ in range(3)]

@@ -219,7 +219,7 @@ TEST(Keeper, TakesASocketWhoseKeeperIsDeadAndNothingElse)
     pid_t orphan = -1;
     ASSERT_TRUE(
         Eventually([&] { return (orphan = ChildOf(first->pid())) > 0; }));
-    ASSERT_TRUE(Eventually([&] { return IsHeard(path); }));
+    ASSERT_TRUE(Eventually([&] { return IsAnswered(path); }));
     first->Signal(SIGKILL);
     first->Wait();
     // The process for clients still serves without its vault.

@@ -100,6 +100,20 @@ std::vector<std::string> KeeperArguments(const std::string &path,
     return all;
 }
 
+// Whether the keeper answers, so that it has read the vault's records.
+bool IsHeard(const std::string &path)
+{
+    int socket = RawConnect(path);
+    char one = 0;
+    if (socket < 0)
+        return false;
+    // A packet that is no frame is refused.
+    bool is_answered = send(socket, &one, 1, MSG_NOSIGNAL) == 1 &&
+                       recv(socket, &one, 1, 0) == 1;
+    close(socket);
+    return is_answered;
+}
+
 } // namespace
 
 Process::Process(const std::vector<std::string> &arguments,
@@ -337,19 +351,6 @@ bool Connects(const std::string &path)
     if (socket >= 0)
         close(socket);
     return socket >= 0;
-}
-
-bool IsHeard(const std::string &path)
-{
-    int socket = RawConnect(path);
-    char one = 0;
-    if (socket < 0)
-        return false;
-    // A packet that is no frame is refused.
-    bool is_answered = send(socket, &one, 1, MSG_NOSIGNAL) == 1 &&
-                       recv(socket, &one, 1, 0) == 1;
-    close(socket);
-    return is_answered;
 }
 
 } // namespace serve_test

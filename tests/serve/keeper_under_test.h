@@ -147,10 +147,8 @@ bool Eventually(const std::function<bool()> &is_so);
 
 // A connected socket to the keeper, without the library.
 int RawConnect(const std::string &path);
-// Whether a process listens there; and whether it answers, so that it has read the
-// vault's records.
+// Whether a process listens there.
 bool Connects(const std::string &path);
-bool IsHeard(const std::string &path);
 
 } // namespace serve_test
 

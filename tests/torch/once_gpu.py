@@ -236,7 +236,7 @@ def test_another_module_or_key_is_refused(keepers):
         moiety.torch.load_once(
             keepers[1], "linear", lambda: torch.nn.Linear(8, 4, bias=False),
             key="a")
-    # Neither left a lease.
+    # The refused calls left no lease.
     entry, = (one for one in keepers[1].entries()
               if (one.name, one.state) == ("linear", "committed"))
     assert entry.holders == 1

@@ -14,7 +14,7 @@ from moiety._torch import layout as _layout
 _CLAIM = "#loading"
 _CLAIM_NBYTES = 2 << 20
 _TURN_S = 0.02
-# What nn.Module itself keeps in an instance.
+# Attributes in which nn.Module keeps all the others.
 _OWN = frozenset(("_parameters", "_buffers", "_modules"))
 _SEQUENCES = (list, tuple, set, frozenset, collections.deque)
 
@@ -34,7 +34,7 @@ class _Slot:
 
 
 def _inside(value):
-    """What a container has."""
+    """The members of a container."""
     if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, _SEQUENCES):
@@ -82,33 +82,45 @@ def _slots_of(torch, module):
                       for leaf, value in where.items()
                       if isinstance(value, torch.Tensor)]
         hidden += [start + leaf for leaf, value in own.items()
-                   if _hides(torch, value, known)
-                   or (isinstance(value, torch.nn.Module)
-                       and id(value) not in known)]
+                   if not isinstance(value, torch.Tensor)
+                   and _hides(torch, [value], known)]
     if hidden:
         raise ValueError("the module has tensors within lists, dicts or the like, "
                          f"which load_once() cannot share: {', '.join(hidden[:5])}")
     return slots
 
 
-def _check(torch, slot, is_meta):
-    tensor = slot.get()
-    reason = (
-        f"is a {type(tensor).__name__}"
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) else
-        f"is {tensor.layout}" if tensor.layout != torch.strided else
-        "is nested" if tensor.is_nested else
-        "is quantized" if tensor.is_quantized else
-        "is a lazy conjugate or negative" if tensor.is_conj() or tensor.is_neg() else
-        "has attributes with tensors" if _hides(torch, vars(tensor), ()) else
-        "has no data: it is on the device \"meta\""
-        if tensor.is_meta and not is_meta else
-        "has a storage that is smaller than its shape says"
-        if not is_meta and not _layout.is_in(
-            tensor.untyped_storage().nbytes(), tensor.element_size(),
-            tensor.storage_offset(), tensor.shape, tensor.stride()) else None)
-    if reason:
-        raise ValueError(f"load_once() cannot share {slot.name}: it {reason}")
+def _fault(torch, tensor, is_meta):
+    """Why a tensor cannot be shared, or None. A skeleton's are on "meta"."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return f"is a {type(tensor).__name__}"
+    if tensor.layout != torch.strided:
+        return f"is {tensor.layout}"
+    if tensor.is_nested:
+        return "is nested"
+    if tensor.is_quantized:
+        return "is quantized"
+    if tensor.is_conj() or tensor.is_neg():
+        return "is a lazy conjugate or negative"
+    if _hides(torch, vars(tensor), ()):
+        return "has attributes with tensors"
+    if is_meta:
+        return None
+    if tensor.is_meta:
+        return "has no data: it is on the device \"meta\""
+    if not _layout.is_in(tensor.untyped_storage().nbytes(), tensor.element_size(),
+                         tensor.storage_offset(), tensor.shape, tensor.stride()):
+        return "has a storage that is smaller than its shape says"
+    return None
+
+
+def _checked_slots(torch, module, is_meta=False):
+    """All slots of a module, whose tensors can be shared. Raises ValueError."""
+    slots = _slots_of(torch, module)
+    for slot in slots:
+        if fault := _fault(torch, slot.get(), is_meta):
+            raise ValueError(f"load_once() cannot share {slot.name}: it {fault}")
+    return slots
 
 
 def _dtype_name(tensor):
@@ -149,9 +161,9 @@ def _view(torch, memories, described):
     return memory[:whole].view(dtype).as_strided(shape, strides, offset)
 
 
-def _put(torch, module, memories, tensors):
-    """Puts the region's tensors into a module."""
-    slots = {slot.name: slot for slot in _slots_of(torch, module)}
+def _put(torch, module, slots, memories, tensors):
+    """Puts the region's tensors into the slots of a module."""
+    slots = {slot.name: slot for slot in slots}
     for described in tensors:
         tensor = _view(torch, memories, described)
         if any(kind == "parameter" for _, kind in described[0]):
@@ -163,13 +175,6 @@ def _put(torch, module, memories, tensors):
         if isinstance(owner, torch.nn.RNNBase):
             owner._flat_weights = [getattr(owner, name, None)
                                    for name in owner._flat_weights_names]
-
-
-def _itemsize_of(torch, name):
-    dtype = getattr(torch, name)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(name)
-    return dtype.itemsize
 
 
 # --- the first process, and the others ---
@@ -253,9 +258,7 @@ class _Call:
     def write(self):
         """Makes the module, and the region from it."""
         module = self.load().eval().requires_grad_(False)
-        slots = _slots_of(self.torch, module)
-        for slot in slots:
-            _check(self.torch, slot, False)
+        slots = _checked_slots(self.torch, module)
         storages, tensors = _described(slots)
         places, nbytes = _layout.placed([one.nbytes() for one in storages])
         text = _layout.encoded(self.key, places, nbytes, tensors)
@@ -264,7 +267,7 @@ class _Call:
         try:
             memories = _memories(self.torch, region.parts[self.device.index], places)
             self.fill(memories, storages)
-            _put(self.torch, module, memories, tensors)
+            _put(self.torch, module, slots, memories, tensors)
             self.commit(region, text)
         except BaseException:
             with contextlib.suppress(Exception):
@@ -274,7 +277,10 @@ class _Call:
         return module
 
     def itemsize_of(self, name):
-        return _itemsize_of(self.torch, name)
+        dtype = getattr(self.torch, name)
+        if not isinstance(dtype, self.torch.dtype):
+            raise ValueError(name)
+        return dtype.itemsize
 
     def bare(self):
         """The module without its tensors."""
@@ -295,16 +301,14 @@ class _Call:
             raise ValueError(f"the region {self.name!r} was made with the key "
                              f"{layout['key']!r}, and not {self.key!r}")
         module = self.bare()
-        slots = _slots_of(self.torch, module)
-        for slot in slots:
-            _check(self.torch, slot, True)
+        slots = _checked_slots(self.torch, module, is_meta=True)
         wrong = _layout.difference(
             {slot.name: (slot.kind, tuple(slot.get().shape)) for slot in slots},
             _layout.named(layout))
         if wrong:
             raise ValueError(f"the region {self.name!r} has another module: {wrong}")
-        _put(self.torch, module, _memories(self.torch, part, layout["storages"]),
-             layout["tensors"])
+        _put(self.torch, module, slots,
+             _memories(self.torch, part, layout["storages"]), layout["tensors"])
         return module
 
     def run(self):
